@@ -1,9 +1,9 @@
-"""Features that are brought about by code: a harness for git repositories, where feature lists come from, and who proves them.
+"""A harness that works on the features of a git repository, with sources of feature lists and validators of commits.
 
-CodingHarness    works the features of a repository, each try in a worktree and on a branch of its own
+CodingHarness    works on the features of a repository, each try in its own worktree and on its own branch
 sources          FeatureFile (TOML, JSON, Markdown), FailingTests
 validators       Command, PytestNodes, OnlyTouches, TestsKept, SuiteKept; `a & b` accepts what both accept
-PythonTests      judges source text instead of commits, without any repository
+PythonTests      validates source text instead of commits, without a repository
 """
 
 from harnesses.coding.candidate import Candidate, Change, Checkouts

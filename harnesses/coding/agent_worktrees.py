@@ -1,11 +1,11 @@
-"""Where agents work: each in a worktree of a bare repository of its own, which it may do with as it likes.
+"""Worktrees for agents: each belongs to its own bare repository, with which the agent may do anything.
 
-    workshop.git           ours: the objects that worktrees begin with. Agents read it
-    desks/<worktree>.git   an agent's: its commits, refs, index and settings; other objects it has from the workshop
+    workshop.git           ours: the objects that worktrees start with. Agents can read it
+    desks/<worktree>.git   an agent's: its commits, refs, index and settings; it borrows other objects from the workshop
 
-The law: once an agent has begun, nothing is read from its repository, and no git of ours runs in it: it is removed. What an
-agent has done is what its worktree holds; the files of a fresh worktree come from the repository of the judge; and if the
-workshop is not as it was made (without a sandbox an agent can write there too), it is made anew.
+Invariant: once an agent has started, nothing is read from its repository and our git never runs in it; it is only removed. An
+agent's work is the contents of its worktree. The files of a new worktree come from the judge's repository. If the workshop has
+been modified (without a sandbox an agent can write there too), it is created again.
 """
 
 from __future__ import annotations
@@ -24,53 +24,53 @@ from harnesses.coding.workspace import remove, unused_path
 
 @frozen
 class Worktree:
-    """A place for one try."""
+    """A worktree for one try."""
 
     path: Path
     index: Path
-    """What was laid out there; out of the agent's way."""
+    """Index of the files checked out there; stored out of the agent's reach."""
     commit: str
-    """What it was at."""
+    """The commit that was checked out."""
     repository: Path
-    """Where its refs and new objects are: whoever works in it has to be able to write there."""
+    """Repository with its refs and new objects; must be writable for the agent."""
     objects: Path
-    """Where the objects are that it began with: to be read."""
+    """Directory of the borrowed objects; must be readable for the agent."""
 
 
 @frozen
 class AgentWorktrees:
-    """A bare repository and the worktrees of it."""
+    """A bare repository, and the worktrees created from it."""
 
     git: Git
     judge: JudgeRepository
     folder: Path
-    """For worktrees."""
+    """Directory of the worktrees."""
     format: str
     _opening: trio.Lock = field(factory=trio.Lock, init=False, eq=False, repr=False)
-    """One at a time: the first makes the repository, and one that is broken is made anew."""
+    """Serialises opening: the first call creates the repository, and a broken one is created again."""
 
     async def open(self, name: str, commit: str, branch: str | None) -> Worktree:
-        """Make a fresh worktree at a commit, on a branch of its own or on none."""
+        """Create a new worktree at a commit, on its own branch or detached."""
         self.folder.mkdir(parents=True, exist_ok=True)
         async with self._opening:
             await self._upkeep()
             try:
                 return await self._open(name, commit, branch)
             except GitError:
-                # An agent may have broken it in ways that do not show.
+                # An agent may have broken it in ways that are not visible.
                 await remove(self.git.directory)
                 await self._upkeep()
                 return await self._open(name, commit, branch)
 
     async def close(self, worktree: Worktree) -> None:
-        """Remove a worktree and all that is known of it; finish that although cancelled."""
+        """Remove a worktree and its repository; completes even when cancelled."""
         await remove(worktree.path)
         await remove(worktree.index)
         await remove(worktree.repository)
 
     @property
     def desks(self) -> Path:
-        """Where the repositories of agents are."""
+        """Directory of the agents' repositories."""
         return self.git.directory.with_name("desks")
 
     async def _open(self, name: str, commit: str, branch: str | None) -> Worktree:
@@ -81,7 +81,7 @@ class AgentWorktrees:
         try:
             await fetch(self.git, self.judge.git.directory, f"{commit}:refs/base")
             await make_bare(desk, self.format)
-            # Relative, for the path of the workspace may have any characters in it.
+            # Relative, because the workspace's path may contain any characters.
             shared = f"../../../{self.git.directory.name}/objects\n"
             (desk.directory / "objects" / "info" / "alternates").write_text(shared)
             named = ("--detach",) if branch is None else ("-B", branch)
@@ -94,9 +94,9 @@ class AgentWorktrees:
         return worktree
 
     async def _cleared(self, name: str) -> Path:
-        """Return where a worktree can be made: where the last one of this name was, if that is gone.
+        """Return a free path for a worktree, the last one used under this name if possible.
 
-        Some agents find a conversation again only in the directory in which they began it.
+        Some agents can resume a conversation only in the directory where it started.
         """
         place = self.folder / name
         await remove(place)

@@ -1,7 +1,7 @@
-"""Names of branches, of worktrees, and what commits say. Pure.
+"""Names of branches and worktrees, and texts of commit messages. No I/O.
 
 refs/heads/harness/<name>/<feature>/<try>      the work of one try
-refs/heads/harness/<name>/<branch>             where accepted work goes, unless it goes to <branch> itself
+refs/heads/harness/<name>/<branch>             receives accepted work, unless <branch> itself does
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOST_EVIDENCE = 2_000
 
 
 def slug(text: str) -> str:
-    """Return `text` if it can be part of the name of a branch and of a directory; else what can, and tells it from others."""
+    """Return `text` if it is valid as part of a branch and directory name; otherwise its valid characters and a hash."""
     if _PLAIN.fullmatch(text) and ".." not in text and not text.endswith((".", ".lock")):
         return text
     plain = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")[:40].rstrip("-")
@@ -29,7 +29,7 @@ def slug(text: str) -> str:
 
 
 def try_branch(name: str, feature_id: str, turn: int, *, taken: Collection[str], into: str) -> str:
-    """Return the branch for a try: one that is not among `taken`, and that git can have beside `into`."""
+    """Return a branch name for a try that is not in `taken` and does not conflict with `into`."""
     folder = f"{PREFIX}/{slug(name)}/{slug(feature_id)}"
     if f"{into}/".startswith(f"{folder}/"):
         folder = f"{folder}-{sha256(feature_id.encode(errors='surrogatepass')).hexdigest()[:8]}"
@@ -41,12 +41,12 @@ def try_branch(name: str, feature_id: str, turn: int, *, taken: Collection[str],
 
 
 def try_message(feature: Feature, turn: int, words: str) -> str:
-    """Return what the commit of a try says: the agent's words, as such."""
-    return f"{_subject(feature)}\n\nTry {turn}, not judged yet.\n\n{_quoted(words)}"
+    """Return the commit message of a try, which quotes the agent's message."""
+    return f"{_subject(feature)}\n\nTry {turn}, not validated yet.\n\n{_quoted(words)}"
 
 
 def merge_message(feature: Feature, turn: int, result: TurnResult, verdict: Verdict) -> str:
-    """Return what the commit of accepted work says: the feature, and what proves it."""
+    """Return the commit message of accepted work: the feature and its evidence."""
     judged = f"Judged: {result.commit}\n" if result.commit else ""
     by = f"Validator: {_line(verdict.validator)}\n" if verdict.validator else ""
     return f"{_subject(feature)}\n\n{_quoted(verdict.evidence)}\nFeature: {_line(feature.id)}\nTurn: {turn}\n{judged}{by}"
@@ -63,7 +63,7 @@ def _line(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return text such that no line of it passes for a trailer."""
+    """Return text in which no line can be read as a trailer."""
     kept = _storable(text)[-_MOST_EVIDENCE:].strip()
     return "".join(f"> {line}".rstrip() + "\n" for line in kept.splitlines())
 

@@ -1,6 +1,6 @@
-"""A commit that is to be judged, and the ways to look at it. Nouns.
+"""Values: a commit to be validated, and the protocol for reading it.
 
-The law: what is judged is a commit, in a fresh worktree that no agent has seen. What an agent left lying about is not there.
+Invariant: a commit is validated in a new worktree that no agent has seen, so files that an agent left elsewhere are not there.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from attrs import field, frozen
 from harnesses.features.feature import TurnResult
 
 LINK, SUBMODULE, EXECUTABLE = "120000", "160000", "100755"
-"""Git's modes of a symbolic link, a submodule and a file that can be run."""
+"""Git's modes of a symbolic link, a submodule and an executable file."""
 
 
 def leads_out(path: str, target: str) -> bool:
-    """Return whether a symbolic link at `path` leads out of the repository."""
+    """Return whether a symbolic link at `path` points outside the repository."""
     to = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
     return posixpath.isabs(to) or to.split("/")[0] in ("..", ".git")
 
@@ -29,22 +29,22 @@ class Change:
     """One path that differs between two commits."""
 
     status: str
-    """`A` added, `M` modified, `D` deleted, `T` of another type. A rename is a deletion and an addition."""
+    """`A` added, `M` modified, `D` deleted, `T` type changed. A rename is a deletion and an addition."""
     path: str
-    """From the root of the repository, with `/`."""
+    """Relative to the root of the repository, with `/`."""
     mode: str = "100644"
-    """The git mode after the change: `120000` is a symbolic link, `160000` a submodule; before it, if it is deleted."""
+    """Git mode after the change, or before a deletion: `120000` is a symbolic link, `160000` a submodule."""
 
 
 class Checkouts(Protocol):
-    """A repository in which commits can be looked at, out of reach of agents."""
+    """A repository in which commits can be read and checked out, out of reach of agents."""
 
     def at(self, commit: str) -> AbstractAsyncContextManager[Path]:
-        """Give a fresh worktree of `commit`, at a path never used before, and remove it afterwards."""
+        """Provide a new worktree of `commit`, at a path never used before, and remove it afterwards."""
         ...
 
     async def tree_of(self, commit: str) -> str:
-        """Return what stands for all files of a commit: two that hold the same have the same."""
+        """Return the id of a commit's tree; commits with the same files have the same."""
         ...
 
     async def files(self, commit: str) -> tuple[str, ...]:
@@ -52,23 +52,23 @@ class Checkouts(Protocol):
         ...
 
     async def read(self, commit: str, path: str) -> bytes | None:
-        """Return the content of a file in a commit; None if it is not there."""
+        """Return the content of a file in a commit; None if there is no such file."""
         ...
 
     async def changes(self, base: str, commit: str) -> tuple[Change, ...]:
-        """Return what differs between two commits."""
+        """Return the differences between two commits."""
         ...
 
 
 @frozen(kw_only=True)
 class Candidate:
-    """What a validator of the coding harness judges."""
+    """The input of a validator of the coding harness."""
 
     commit: str
     base: str
-    """The last known good commit, which `commit` builds on; equal to it when a feature is judged anew."""
+    """The last known good commit, an ancestor of `commit`; equal to it in a recheck."""
     checkouts: Checkouts = field(repr=False)
     result: TurnResult | None = None
-    """What the agent says. Evidence of nothing."""
+    """The agent's result. It is not evidence."""
     confirmation: int = 1
-    """Which of the passes in a row that are asked for, from 1: what is left to chance should differ from one to the next."""
+    """Number of this run among the required consecutive passes, from 1; use it to vary random seeds."""

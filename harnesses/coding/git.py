@@ -1,7 +1,8 @@
-"""Runs `git` so that its arguments alone decide what it does: no configuration, hook or variable of the machine's.
+"""Runs `git` so that only the arguments decide what it does: no configuration, hook or variable of the machine applies.
 
-The law: when a call is over, by whatever way, its process is over; and if this program is killed, `held` descriptors stay
-open until the last git process it started has ended, so that the next program can wait for that.
+Invariant: when a call ends, in whatever way, its process has ended. If this program is killed, the `held` descriptors stay
+    open
+until the last git process it started has ended, so that the next program can wait for that.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from attrs import evolve, field, frozen
 from harnesses.features.errors import MemoryFailed, NotReady
 
 LEAST_VERSION = (2, 32)
-"""The first that takes GIT_CONFIG_GLOBAL."""
+"""Minimum version of git: the first that supports GIT_CONFIG_GLOBAL."""
 MOST_OUTPUT = 64 * 1024 * 1024
 _TAIL = 2_000
 _CONFIG = Path(__file__).with_name("git.config")
@@ -36,7 +37,7 @@ _SETTINGS = (
     ("core.quotePath", "false"),
     ("core.filesRefLockTimeout", "10000"),
     ("core.packedRefsTimeout", "10000"),
-    # Else a file of 100 MB is compressed for seconds.
+    # Otherwise git compresses a file of 100 MB for seconds.
     ("core.bigFileThreshold", "8m"),
     ("advice.detachedHead", "false"),
     ("commit.gpgSign", "false"),
@@ -59,60 +60,60 @@ class GitError(MemoryFailed):
         super().__init__(message)
         self.command = command
         self.code = code
-        """Its exit code; None if it was ended for what it wrote or for the time it took."""
+        """The exit code; None if git was ended for too much output or for its time limit."""
         self.tail = tail
-        """The end of what it wrote to standard error."""
+        """The end of its standard error."""
 
 
 @frozen(kw_only=True)
 class Identity:
-    """Who commits."""
+    """Name and address of the committer."""
 
     name: str = "durable-harnesses"
     email: str = "durable-harnesses@localhost"
 
 
 class How(TypedDict, total=False):
-    """How a git command is run."""
+    """Options of a git command."""
 
     stdin: bytes
     tree: Path
     """The work tree; default none."""
     index: Path
-    """A file for the index; default the repository's."""
+    """The index file; default the repository's."""
     date: str
-    """Of author and committer; default now."""
+    """Date of author and committer; default now."""
     most: int
-    """Bytes of output."""
+    """Maximum bytes of output."""
     limit_s: float
 
 
 @frozen
 class Git:
-    """A repository, and how git is run on it."""
+    """A repository, and how to run git on it."""
 
     directory: Path
-    """The repository itself: a bare one, or the `.git` directory of another."""
+    """The repository itself: a bare one, or a `.git` directory."""
     program: str = field(default="git", kw_only=True)
     identity: Identity = field(factory=Identity, kw_only=True)
     held: tuple[int, ...] = field(default=(), kw_only=True)
-    """Descriptors that every git process keeps open."""
+    """File descriptors that every git process keeps open."""
     durable: bool = field(default=False, kw_only=True)
-    """Whether what is written is on disk when a command is over: it outlives a power cut."""
+    """Whether everything written is flushed to disk when a command ends, so that it survives a power failure."""
 
     def to(self, directory: Path) -> Git:
-        """Return the same for another repository."""
+        """Return a copy for another repository."""
         return evolve(self, directory=directory)
 
     def holding(self, *descriptors: int) -> Git:
-        """Return the same, whose processes keep descriptors open."""
+        """Return a copy whose processes keep the descriptors open."""
         return evolve(self, held=descriptors)
 
     async def run(self, *arguments: str | Path, **how: Unpack[How]) -> bytes:
-        """Run a git command, and return what it wrote to standard output.
+        """Run a git command, and return its standard output.
 
         Raises:
-            GitError: it failed, wrote more or took longer.
+            GitError: it failed, or exceeded its output or time limit.
         """
         code, out, tail = await self.ask(*arguments, **how)
         if code != 0:
@@ -120,11 +121,11 @@ class Git:
         return out
 
     async def line(self, *arguments: str | Path) -> str:
-        """Run a git command, and return its output as text without the newline at its end."""
+        """Run a git command, and return its output as text without the final newline."""
         return os.fsdecode(await self.run(*arguments)).removesuffix("\n")
 
     async def says(self, *arguments: str | Path) -> str | None:
-        """Run a git command that answers by its exit code; return its output, None if it ended with 1."""
+        """Run a git command that answers by its exit code; return its output, or None for exit code 1."""
         code, out, tail = await self.ask(*arguments)
         if code not in (0, 1):
             raise self._error(arguments, code, tail)
@@ -159,7 +160,7 @@ class Git:
         most: int,
         cwd: Path,
     ) -> int | None:
-        """Fill `out` and `err`; return the exit code, None if it wrote too much and was ended."""
+        """Fill `out` and `err`; return the exit code, or None if the output limit was exceeded."""
         async with trio.open_nursery() as nursery:
             process: trio.Process = await nursery.start(
                 partial(
@@ -184,7 +185,7 @@ class Git:
         return None if len(out) > most else process.returncode
 
     def environment(self, index: Path | None = None, date: str | None = None) -> dict[str, str]:
-        """Return all that git gets to see of the environment."""
+        """Return the complete environment of git."""
         env = {
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": "/nonexistent",
@@ -214,7 +215,7 @@ class Git:
         ended = "was ended" if code is None else f"ended with code {code}"
         words = " ".join(command)
         return GitError(
-            f"repository {self.directory}: `{words:.300}` {ended}: expected 0; git said: {tail or 'nothing'}",
+            f"repository {self.directory}: `{words:.300}` {ended}: expected 0; git wrote: {tail or 'nothing'}",
             command=command,
             code=code,
             tail=tail,
@@ -232,16 +233,16 @@ async def find_git(directory: Path, *, program: str = "git", identity: Identity 
     """Return git for a repository.
 
     Raises:
-        NotReady: there is no git, or it is too old.
+        NotReady: git is missing or too old.
     """
     found = shutil.which(os.path.abspath(program) if os.sep in program else program)  # noqa: ASYNC240
     if found is None:
-        raise NotReady(f"{program!r} is not there: expected git {_dotted(LEAST_VERSION)} or newer on PATH; install it")
+        raise NotReady(f"{program!r} was not found: expected git {_dotted(LEAST_VERSION)} or newer on PATH; install it")
     git = Git(directory, program=found, identity=identity or Identity())
     said = (await trio.run_process([git.program, "version"], capture_stdout=True, check=False)).stdout.decode(errors="replace")
     numbers = re.search(r"(\d+)\.(\d+)", said)
     if numbers is None or (int(numbers[1]), int(numbers[2])) < LEAST_VERSION:
-        raise NotReady(f"{found} is not fit: expected git {_dotted(LEAST_VERSION)} or newer, was {said.strip()!r}; update it")
+        raise NotReady(f"{found} is too old: expected git {_dotted(LEAST_VERSION)} or newer, was {said.strip()!r}; update it")
     return git
 
 

@@ -1,7 +1,8 @@
-"""The repository in which commits are made and judged: out of reach of agents, and of the user's checkout.
+"""The repository in which commits are made and validated, out of reach of agents and of the user's checkout.
 
-The laws: every object in it was hashed here, from files or on its way in; no filter, hook or attribute of anybody else's is
-obeyed; a worktree of it is at a path never used before and holds nothing but the files of its commit, `.git` not included.
+Invariants: every object in it was hashed here, from files or when fetched; no filter, hook or attribute from elsewhere
+    applies; a
+worktree is at a path never used before and holds only the files of its commit, without `.git`.
 """
 
 from __future__ import annotations
@@ -25,31 +26,31 @@ _MOST_KNOWN = 3
 _CONFIG = "[core]\n\trepositoryformatversion = {version}\n\tfilemode = true\n\tbare = true\n{extensions}"
 _SHA256 = "[extensions]\n\tobjectformat = sha256\n"
 _LEFTOVERS = "__pycache__/\n*.py[co]\n.pytest_cache/\n.mypy_cache/\n.ruff_cache/\n"
-"""What programs leave behind is not anybody's work."""
+"""Files that tools leave behind, which are not part of the work."""
 _ATTRIBUTES = "* -text !eol -crlf -ident -filter !working-tree-encoding\n"
-"""This file goes before any `.gitattributes`: files are taken and laid out byte for byte."""
+"""Takes precedence over any `.gitattributes`: files are read and written byte for byte."""
 
 
 class Uncommittable(Exception):
-    """What an agent has left cannot be made a commit."""
+    """The files an agent left cannot be committed."""
 
 
 @frozen
 class JudgeRepository:
-    """A bare repository of our own; a `Checkouts`."""
+    """A bare repository of our own, which implements `Checkouts`."""
 
     git: Git
     folder: Path
-    """For worktrees and indexes."""
+    """Directory for worktrees and indexes."""
     _trees: dict[str, str] = field(factory=dict[str, str], init=False, eq=False, repr=False)
     _listed: dict[str, _Entries] = field(factory=dict[str, _Entries], init=False, eq=False, repr=False)
-    """By commit, whose files never change: features that are judged anew at one commit ask the same of it."""
+    """Cached listings by commit, whose files never change; rechecks at one commit share them."""
 
     async def upkeep(self, format: str) -> None:
-        """Make the repository if it is not there, and its settings what they were if they are not.
+        """Create the repository if it is missing, and restore its settings.
 
         Args:
-            format: of the names of objects: `sha1` or `sha256`.
+            format: hash of object names: `sha1` or `sha256`.
         """
         directory = self.git.directory
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -58,16 +59,16 @@ class JudgeRepository:
         reset_settings(directory, format)
 
     async def take(self, source: Path, *refs: str) -> None:
-        """Fetch commits, by ref or by name, from another repository. Each object is hashed anew on its way in."""
+        """Fetch commits, by ref or by name, from another repository. Each object is hashed on arrival."""
         await fetch(self.git, source, *refs)
 
     async def has(self, commit: str) -> bool:
-        """Return whether a commit is here."""
+        """Return whether the repository has a commit."""
         code, _, _ = await self.git.ask("cat-file", "-e", f"{commit}^{{commit}}")
         return code == 0
 
     async def tree_of(self, commit: str) -> str:
-        """Return the name of the tree of a commit."""
+        """Return the name of a commit's tree."""
         if commit not in self._trees:
             tree = await self.git.line("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
             _keep(self._trees, commit, tree)
@@ -75,30 +76,30 @@ class JudgeRepository:
         return self._trees[commit]
 
     async def empty_commit(self) -> str:
-        """Return the commit that begins a repository without any; always the same one."""
+        """Return the first commit for an empty repository; always the same one."""
         tree = (await self.git.run("mktree")).decode().strip()
         made = await self.git.run("commit-tree", tree, "-m", "Begin", date="@0 +0000")
         return made.decode().strip()
 
     async def commit(self, tree: str, *parents: str, message: str) -> str:
-        """Make a commit of a tree that is here."""
+        """Return a new commit of a tree in this repository."""
         given = [argument for parent in parents for argument in ("-p", parent)]
         made = await self.git.run("commit-tree", tree, *given, "-F", "-", stdin=message.encode())
         return made.decode().strip()
 
     async def lay_out(self, commit: str, directory: Path, index: Path) -> None:
-        """Write the files of a commit into an empty directory, and what is known of them into an index."""
+        """Write the files of a commit into an empty directory, and their metadata into an index."""
         await self.git.run("read-tree", "--reset", "-u", "--end-of-options", commit, tree=directory, index=index)
 
     async def snapshot(self, directory: Path, index: Path, base: str) -> str:
-        """Return the name of the tree that a directory holds: all files but those that are ignored.
+        """Return the name of the tree of a directory: all files except ignored ones.
 
         Args:
-            index: as `lay_out` has left it.
-            base: the commit that was laid out there. The content of its submodules is not looked at.
+            index: as written by `lay_out`.
+            base: the commit that was checked out there. The contents of its submodules are ignored.
 
         Raises:
-            Uncommittable: it cannot be read, or holds a repository of its own.
+            Uncommittable: the directory cannot be read, or contains another repository.
         """
         if not await trio.to_thread.run_sync(is_directory, directory):
             raise Uncommittable("the worktree is gone: expected a directory where it was")
@@ -108,7 +109,7 @@ class JudgeRepository:
             nested = await trio.to_thread.run_sync(nested_repositories, directory)
             if nested:
                 raise Uncommittable(
-                    f"the worktree holds a git repository of its own in {nested[0]!r}: its files cannot be committed; "
+                    f"the worktree contains another git repository in {nested[0]!r}: its files cannot be committed; "
                     f"remove its .git"
                 )
             await self.git.run("add", "--all", tree=directory, index=index)
@@ -118,7 +119,7 @@ class JudgeRepository:
 
     @asynccontextmanager
     async def at(self, commit: str) -> AsyncGenerator[Path, None]:
-        """Give a fresh worktree of `commit`, at a path never used before, and remove it afterwards."""
+        """Provide a new worktree of `commit`, at a path never used before, and remove it afterwards."""
         await self._verify(commit)
         place = unused_path(self.folder, "at")
         try:
@@ -129,36 +130,38 @@ class JudgeRepository:
             await remove(place)
 
     async def _verify(self, commit: str) -> None:
-        """See that every object of a commit is what its name says: whoever is the same user could have written another.
+        """Check that the content of every object of a commit matches its name, since another process of the same user could
+        have
+        changed it.
 
         Raises:
-            GitError: one is not. The repository is gone then, and made anew at the next start.
+            GitError: an object does not match. The repository is removed, and created again at the next start.
         """
         command = ("rev-list", "--quiet", "--objects", "--verify-objects", "--no-walk", "--end-of-options", commit)
         code, _, said = await self.git.ask(*command)
         if code or "mismatch" in said:
             await remove(self.git.directory)
             raise GitError(
-                f"repository {self.git.directory}: objects of {commit} are not what their names say: expected those fetched, "
-                f"git said: {said.strip()}; it was removed and is made anew",
+                f"repository {self.git.directory}: objects of {commit} do not match their names: expected the fetched ones, "
+                f"git wrote: {said.strip()}; it was removed and will be created again",
                 command=command,
                 code=code,
                 tail=said,
             )
 
     async def files(self, commit: str) -> tuple[str, ...]:
-        """Return the paths of all files in a commit, symbolic links included and submodules not."""
+        """Return the paths of all files in a commit, including symbolic links but not submodules."""
         return tuple(path for path, mode in await self._entries(commit) if mode != SUBMODULE)
 
     async def read(self, commit: str, path: str) -> bytes | None:
-        """Return the content of a file in a commit, of a symbolic link its target; None if it is not there."""
+        """Return the content of a file, or the target of a symbolic link, in a commit; None if it does not exist."""
         name = await self.git.says("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}:{path}")
         if name is None or (await self.git.line("cat-file", "-t", name)) != "blob":
             return None
         return await self.git.run("cat-file", "blob", name)
 
     async def changes(self, base: str, commit: str) -> tuple[Change, ...]:
-        """Return what differs between two commits, ordered by path."""
+        """Return the differences between two commits, ordered by path."""
         if base == commit:
             return ()
         options = ("-r", "-z", "--raw", "--no-renames", "--ignore-submodules=none", "--end-of-options")
@@ -166,7 +169,7 @@ class JudgeRepository:
         return tuple(_change(about, path) for about, path in zip(words[::2], words[1::2], strict=True))
 
     async def _entries(self, commit: str) -> _Entries:
-        """Return path and mode of all that is in a commit."""
+        """Return path and mode of all entries in a commit."""
         if commit not in self._listed:
             lines = (await self.git.run("ls-tree", "-r", "-z", "--full-tree", commit)).split(b"\0")[:-1]
             split = (line.split(b"\t", 1) for line in lines)
@@ -177,7 +180,7 @@ class JudgeRepository:
 
 
 async def make_bare(git: Git, format: str) -> None:
-    """Make a bare repository, whole or not at all."""
+    """Create a bare repository, completely or not at all."""
     half = unused_path(git.directory.parent, git.directory.name)
     half.mkdir(parents=True)
     await git.to(half).run("init", "--quiet", "--bare", f"--object-format={format}", "--template=", half)
@@ -187,7 +190,7 @@ async def make_bare(git: Git, format: str) -> None:
 
 
 def reset_settings(directory: Path, format: str) -> None:
-    """Make settings, attributes and exclusions of a bare repository ours, whatever they are."""
+    """Overwrite settings, attributes and exclusions of a bare repository with ours."""
     _write(directory / "config", settings(format))
     make_empty(directory / "info")
     _write(directory / "info" / "exclude", _LEFTOVERS)
@@ -197,13 +200,13 @@ def reset_settings(directory: Path, format: str) -> None:
 
 
 def settings(format: str) -> str:
-    """Return what the configuration of a repository of ours is."""
+    """Return the contents of our repositories' configuration file."""
     is_sha256 = format == "sha256"
     return _CONFIG.format(version=int(is_sha256), extensions=_SHA256 if is_sha256 else "")
 
 
 async def fetch(git: Git, source: Path, *refs: str) -> None:
-    """Fetch commits into a repository, and nothing else: no tags, no refs but those named, no submodules."""
+    """Fetch commits into a repository without tags, other refs or submodules."""
     options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--update-shallow", "--force")
     await git.run("fetch", *options, "--end-of-options", source, *refs)
 

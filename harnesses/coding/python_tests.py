@@ -1,4 +1,4 @@
-"""`PythonTests`: judges source code that an agent hands in, by tests that it has never seen."""
+"""`PythonTests`: validates source code submitted by an agent, with tests that the agent has never seen."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from harnesses.features.feature import Feature, TurnResult, Verdict
 from harnesses.processes.bounded_command import Ran, run_bounded
 
 _PROVEN = 93
-"""What the tests' process ends with after the last test. Not 0: a solution that calls `sys.exit()` ends with that."""
+"""Exit code after the last test. Not 0, because a solution that calls `sys.exit()` ends with 0."""
 
 
 class PythonTests:
-    """Runs the tests of a feature against the code handed in, in a Python process of its own.
+    """Runs the tests of a feature against submitted code, in a separate Python process.
 
-    The code, `TurnResult.artifact`, is the module `solution`, in an empty directory; the tests begin with
-    `from solution import *`. Neither sees this program's environment or its installed packages. It is proven if the tests
-    run to their end in time.
+    The code, `TurnResult.artifact`, becomes the module `solution` in an empty directory; the tests begin with
+    `from solution import *`. Neither has access to this program's environment or installed packages. The feature is proven if
+    the tests run to the end in time.
 
     Args:
         tests: Python source by feature id.
-        limit_s: seconds that the tests of one feature may take.
+        limit_s: maximum seconds for the tests of one feature.
     """
 
     proves = True
@@ -44,9 +44,9 @@ class PythonTests:
     async def validate(self, feature: Feature, work: TurnResult) -> Verdict:
         tests = self._tests.get(feature.id)
         if tests is None:
-            raise HarnessMisuse(f"feature {feature.id!r} has no tests: expected Python source by its id; add it to `tests`")
+            raise HarnessMisuse(f"feature {feature.id!r} has no tests: expected Python source under its id; add it to `tests`")
         if work.artifact is None:
-            return _verdict(passed=False, evidence="no source code was handed in")
+            return _verdict(passed=False, evidence="no source code was submitted")
         directory = Path(mkdtemp(prefix="feature-"))
         try:
             _write(directory, tests, work.artifact)
@@ -59,7 +59,7 @@ class PythonTests:
     async def _run(self, directory: Path) -> Ran:
         home = str(directory)
         env = {"PATH": os.defpath, "HOME": home, "TMPDIR": home, "PYTHONIOENCODING": "utf-8", "PYTHONHASHSEED": "0"}
-        # Not `-I`, which would keep the directory of the tests, and so `solution`, off the import path.
+        # Not `-I`, which would remove the tests' directory, and so `solution`, from the import path.
         command = [sys.executable, "-s", "-S", "-B", str(directory / "tests.py")]
         return await run_bounded(command, limit_s=self._limit_s, cwd=directory, env=env)
 
@@ -79,6 +79,6 @@ def _verdict(*, passed: bool, evidence: str, ran: Ran | None = None) -> Verdict:
 
 
 def _write(directory: Path, tests: str, code: str) -> None:
-    # An agent's text may hold what UTF-8 cannot say; the tests should fail on it then, not the harness.
+    # An agent's text may not be valid UTF-8; then the tests should fail, not the harness.
     (directory / "solution.py").write_text(code, encoding="utf-8", errors="backslashreplace")
     (directory / "tests.py").write_text(f"from solution import *\n{tests}\nraise SystemExit({_PROVEN})\n", encoding="utf-8")

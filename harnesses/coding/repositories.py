@@ -1,4 +1,4 @@
-"""Where a repository's features are worked: the user's, the judge's, the worktrees of agents, and the branch they are for.
+"""The repositories of a coding harness: the user's, the judge's, the agents' worktrees, and the branch for accepted work.
 
 user's repository ──commits──► judge ──files──► worktree of an agent
         ▲                        ▲                      │
@@ -27,37 +27,37 @@ _MOST_TOUCHED = 200
 
 @frozen
 class Repositories:
-    """Open from `open_repositories` to `close`."""
+    """The repositories of one harness, in use from `open_repositories` to `close`."""
 
     name: str
     into: str
-    """The branch that accepted work goes to."""
+    """The branch that receives accepted work."""
     user: UserRepository
     judge: JudgeRepository
     worktrees: AgentWorktrees
     workspace: Workspace
 
     async def close(self) -> None:
-        """Remove worktrees, and let others have the workspace."""
+        """Remove the worktrees, and release the workspace."""
         try:
             await self.workspace.sweep()
         finally:
             self.workspace.release()
 
     async def begin(self) -> str:
-        """Return the commit that the work begins at; make the branch there if it is not there."""
+        """Return the commit at which the work starts; create the branch there if it is missing."""
         return await self.user.ensure(self.into, self.judge)
 
     async def restore(self, commit: str) -> None:
-        """Have the judge's repository and the last good commit, whatever an agent has done to them."""
+        """Restore the judge's repository and the last good commit, whatever an agent has done to them."""
         await _open_judge(self.judge, self.user.format)
         await self.go_on(commit)
 
     async def go_on(self, commit: str) -> None:
-        """Have the last good commit at hand.
+        """Fetch the last good commit if it is missing.
 
         Raises:
-            MemoryFailed: it is nowhere.
+            MemoryFailed: it cannot be found.
         """
         if await self.judge.has(commit):
             return
@@ -65,54 +65,54 @@ class Repositories:
             await self.judge.take(self.user.git.directory, commit)
         except GitError as error:
             raise MemoryFailed(
-                f"repository {self.user.path}: the last good commit {commit} is not there: expected the one that the "
-                f"features on record were proven at; bring it back, or begin anew under another name"
+                f"repository {self.user.path}: the last good commit {commit} is missing: expected the one at which the "
+                f"recorded features were proven; restore it, or start again under another name"
             ) from error
 
     async def check(self, good: str) -> None:
-        """See that the branch is where it was left, and free to move.
+        """Check that the branch has not been moved by others, and may be moved.
 
         Raises:
-            Waiting: it is not; a person has to decide.
+            Waiting: it was moved or is checked out; a person must decide.
         """
         tip = await self.user.tip(self.into)
         if tip != good:
             raise Waiting(self._moved(good, tip))
         if self.into in await self.user.checked_out():
             raise Waiting(
-                f"repository {self.user.path}: branch {self.into!r} is checked out: expected nobody to work on it, for it "
-                f"would move under their feet; switch to another branch there and start again"
+                f"repository {self.user.path}: branch {self.into!r} is checked out: expected it not to be, because moving it "
+                f"would change that checkout; switch to another branch there and start again"
             )
 
     # a try
 
     async def new_branch(self, feature_id: str, turn: int) -> str:
-        """Return a branch for a try that is not there yet."""
+        """Return an unused branch name for a try."""
         taken = await self.user.branches(f"{PREFIX}/{slug(self.name)}")
         return try_branch(self.name, feature_id, turn, taken=taken, into=self.into)
 
     async def commit(self, worktree: Worktree, message: str) -> tuple[str, tuple[str, ...]]:
-        """Make what a worktree holds a commit on top of what it was at; return it, and the paths that it changes.
+        """Commit the contents of a worktree on top of its commit; return the new commit, and the changed paths.
 
-        Nothing changed, it is the commit that it was at.
+        Returns the worktree's own commit if nothing has changed.
 
         Raises:
-            Uncommittable: it cannot be made one.
+            Uncommittable: the contents cannot be committed.
         """
         base = worktree.commit
-        # Whoever can write in a worktree can write beside it.
+        # A process that can write in a worktree can write next to it.
         await self.judge.upkeep(self.user.format)
         tree = await self.judge.snapshot(worktree.path, worktree.index, base)
         if tree == await self.judge.tree_of(base):
             return base, ()
         commit = await self.judge.commit(tree, base, message=message)
         changes = await self.judge.changes(base, commit)
-        # As text that can be put on record, whatever bytes they are made of.
+        # Converted to storable text, because paths may be any bytes.
         paths = [change.path.encode(errors="surrogateescape") for change in changes[:_MOST_TOUCHED]]
         return commit, tuple(path.decode(errors="backslashreplace") for path in paths)
 
     async def has(self, commit: str) -> bool:
-        """Return whether a commit is at hand; fetch it if the user's repository has it."""
+        """Return whether a commit is available; fetch it if the user's repository has it."""
         if await self.judge.has(commit):
             return True
         try:
@@ -122,25 +122,25 @@ class Repositories:
         return True
 
     async def publish(self, branch: str, commit: str) -> None:
-        """Put a commit on a branch of the user's repository, for people to look at; a branch that is there stays."""
+        """Create a branch at a commit in the user's repository, for inspection; an existing branch is left as it is."""
         await self.user.receive(self.judge, commit)
         await self.user.create(branch, commit)
 
     async def unpublish(self, branch: str, commit: str) -> None:
-        """Remove a branch whose work is merged, if nobody has touched it."""
+        """Remove a branch whose work is merged, unless somebody has moved it."""
         try:
             await self.user.drop(branch, commit)
         except GitError:
-            # It is merged; that its branch is still there harms nobody.
+            # The work is merged, so a remaining branch does no harm.
             return
 
     # merging
 
     async def merge(self, message: str, good: str, commit: str) -> str:
-        """Move the branch from the last good commit to one that merges `commit` with it; return that.
+        """Move the branch from the last good commit to a merge of it with `commit`; return the merge commit.
 
         Raises:
-            Waiting: the branch is elsewhere, or checked out.
+            Waiting: the branch was moved by others, or is checked out.
         """
         await self.check(good)
         merged = await self.judge.commit(await self.judge.tree_of(commit), good, commit, message=message)
@@ -156,28 +156,28 @@ class Repositories:
     def _moved(self, good: str, tip: str | None) -> str:
         if tip is None:
             return (
-                f"repository {self.user.path}: branch {self.into!r} is gone: expected it at {good}; "
-                f"make it again (`git branch {self.into} {good}`) and start again"
+                f"repository {self.user.path}: branch {self.into!r} was deleted: expected it at {good}; "
+                f"create it again (`git branch {self.into} {good}`) and start again"
             )
         return (
             f"repository {self.user.path}: branch {self.into!r} was moved by somebody else: expected it at {good}, was at "
-            f'{tip}; move it back, or accept it by the message {{"accept_base": "{tip}"}}, and start again'
+            f'{tip}; move it back, or accept it with the message {{"accept_base": "{tip}"}}, and start again'
         )
 
 
 async def open_repositories(
     repository: Path, name: str, *, into: str | None, agreed: str | None, root: Path | None, identity: Identity | None
 ) -> Repositories:
-    """Open the place where the harness called `name` works a repository.
+    """Open the repositories of the harness called `name`.
 
     Args:
-        into: the branch that a person has named for accepted work.
-        agreed: the branch that it goes to since the work began; None if it has not begun.
-        root: the workspace; default one in the user's state directory.
+        into: the branch that the caller names for accepted work.
+        agreed: the branch used since the work began; None if it has not begun.
+        root: the workspace; None uses one in the user's state directory.
 
     Raises:
-        InvalidRequest: there is no repository, or accepted work cannot go there.
-        NotReady: there is no git, or somebody else uses the workspace.
+        InvalidRequest: there is no repository, or the branch cannot receive accepted work.
+        NotReady: git is missing, or another process uses the workspace.
     """
     path = Path(await trio.Path(repository).absolute())
     git = await find_git(path, identity=identity)
@@ -207,17 +207,17 @@ async def open_repositories(
 
 
 def _check_outside(root: Path, repository: Path) -> None:
-    """Refuse a workspace within a repository: git and pytest look upwards, and would take that one for theirs."""
+    """Refuse a workspace inside a repository, because git and pytest search parent directories and would find that one."""
     place = root.resolve()
     for folder in (place, *place.parents):
         if (folder / ".git").exists() or folder == repository.resolve():
             raise InvalidRequest(
-                f"workspace {root}: expected a directory that is in no repository, was one in {folder}; name another"
+                f"workspace {root}: expected a directory outside of all repositories, was one in {folder}; name another"
             )
 
 
 async def _open_judge(judge: JudgeRepository, form: str) -> JudgeRepository:
-    """Make sure that the judge's repository can be used; make it anew if it cannot."""
+    """Return the judge's repository ready for use; create it again if it is broken."""
     try:
         await judge.upkeep(form)
         await judge.empty_commit()

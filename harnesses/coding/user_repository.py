@@ -1,7 +1,7 @@
-"""The user's repository: read, and given commits and branches. Never its checkout, index, settings or hooks.
+"""The user's repository: it is read, and receives commits and branches; its checkout, index, settings and hooks are not
+touched.
 
-The law: a branch moves from the commit that was expected to another, or not at all; one that somebody has checked out does
-not move.
+Invariant: a branch is moved only from the expected commit to another one, or not at all; a checked-out branch is never moved.
 """
 
 from __future__ import annotations
@@ -17,45 +17,45 @@ from harnesses.coding.judge_repository import JudgeRepository, fetch
 from harnesses.features.errors import InvalidRequest
 
 DETACHED = "head"
-"""What the branch of a detached HEAD is called."""
+"""Name used for the branch of a detached HEAD."""
 
 
 @frozen
 class UserRepository:
-    """The repository of the user."""
+    """The user's repository."""
 
     git: Git
     path: Path
-    """As it was named: a worktree, whose HEAD counts, or the repository itself."""
+    """The given path: a worktree, whose HEAD is used, or the repository itself."""
     head: str | None
-    """The branch that HEAD names, born or not; None if it is detached."""
+    """The branch that HEAD names, whether it exists or not; None if HEAD is detached."""
     format: str
-    """Of the names of objects: `sha1` or `sha256`."""
+    """Hash of object names: `sha1` or `sha256`."""
 
     def through(self, git: Git) -> UserRepository:
-        """Return the same, looked at by another git."""
+        """Return a copy that uses another git."""
         return evolve(self, git=evolve(git, directory=self.git.directory, durable=True))
 
     async def tip(self, branch: str) -> str | None:
-        """Return the commit that a branch is at; None if there is no such branch."""
+        """Return the commit of a branch; None if there is no such branch."""
         return await self.git.says("rev-parse", "--verify", "--quiet", "--end-of-options", f"{HEADS}{branch}^{{commit}}")
 
     async def branches(self, folder: str) -> tuple[str, ...]:
-        """Return the branches below a folder."""
+        """Return the branches whose names begin with a folder."""
         said = await self.git.line("for-each-ref", "--format=%(refname)", f"{HEADS}{folder}/")
         return tuple(line.removeprefix(HEADS) for line in said.splitlines())
 
     async def checked_out(self) -> frozenset[str]:
-        """Return the branches that somebody works on."""
+        """Return the branches that are checked out in any worktree."""
         said = await self.git.line("worktree", "list", "--porcelain")
         lines = (line.removeprefix(f"branch {HEADS}") for line in said.splitlines() if line.startswith(f"branch {HEADS}"))
         return frozenset(lines)
 
     async def target(self, name: str, into: str | None) -> str:
-        """Return the branch that accepted work goes to.
+        """Return the branch that receives accepted work.
 
         Raises:
-            InvalidRequest: it cannot be a branch, or is one that must not move.
+            InvalidRequest: the name is not valid for a branch, or the branch must not be moved.
         """
         taken = await self.checked_out()
         if into is None:
@@ -65,17 +65,17 @@ class UserRepository:
             raise InvalidRequest(f"repository {self.path}: into: expected the name of a branch, was {into!r}")
         if into in taken:
             raise InvalidRequest(
-                f"repository {self.path}: branch {into!r} is checked out: expected one that nobody works on, for it would "
-                f"move under their feet; name another as `into`, or none"
+                f"repository {self.path}: branch {into!r} is checked out: expected one that is not, because moving it would "
+                f"change that checkout; name another as `into`, or none"
             )
         if await self._is_alias(into):
             raise InvalidRequest(
-                f"repository {self.path}: into: {into!r} is a symbolic ref: expected a branch; name the one it stands for"
+                f"repository {self.path}: into: {into!r} is a symbolic ref: expected a branch; name the branch it refers to"
             )
         return into
 
     async def ensure(self, branch: str, judge: JudgeRepository) -> str:
-        """Return the commit that a branch is at; make it where HEAD is if it is not there."""
+        """Return the commit of a branch; create it at HEAD if it is missing."""
         tip = await self.tip(branch)
         if tip is None:
             tip = await self._first(judge)
@@ -93,26 +93,26 @@ class UserRepository:
         return begin
 
     async def _own_directory(self) -> Path:
-        """Return where HEAD is: in a linked worktree that is not where the branches are."""
+        """Return the directory that contains HEAD: for a linked worktree it differs from that of the branches."""
         found = await ask_git(self.git, self.path, "--absolute-git-dir")
         return Path(found)
 
     async def receive(self, judge: JudgeRepository, commit: str) -> None:
-        """Take in a commit and all that it needs; no branch moves."""
+        """Receive a commit with all its ancestors; no branch is moved."""
         await fetch(self.git, judge.git.directory, commit)
 
     async def create(self, branch: str, commit: str) -> bool:
-        """Make a branch at a commit that is here; return False if there is one already."""
+        """Create a branch at a commit of this repository; return False if it exists already."""
         return await self.move(branch, commit, None)
 
     async def move(self, branch: str, new: str, old: str | None) -> bool:
-        """Move a branch from one commit to another; return False, and leave it, if it is elsewhere.
+        """Move a branch from one commit to another; return False, without moving it, if it is elsewhere.
 
         Args:
-            old: None if it is not to be there yet.
+            old: the expected commit; None if the branch must not exist yet.
         """
         try:
-            # `--no-deref`: if it has become a symbolic ref, what it stands for must not move.
+            # `--no-deref`: if it has become a symbolic ref, the branch it refers to must not be moved.
             why = "durable-harnesses: accepted work" if old else "durable-harnesses: begin"
             none = "0" * len(new)
             await self.git.run("update-ref", "--no-deref", "-m", why, f"{HEADS}{branch}", new, old or none)
@@ -128,7 +128,7 @@ class UserRepository:
             await self.git.run("update-ref", "--no-deref", "-d", f"{HEADS}{branch}", commit)
 
     async def merge_of(self, branch: str, commit: str) -> str | None:
-        """Return the commit of a branch that merged another, the first one that did; None if it is not in the branch."""
+        """Return the first commit of a branch that merged another commit; None if the branch does not contain it."""
         code, _, _ = await self.git.ask("merge-base", "--is-ancestor", commit, f"{HEADS}{branch}")
         if code != 0:
             return None
@@ -141,7 +141,7 @@ class UserRepository:
 
 
 async def ask_git(git: Git, path: Path, *questions: str) -> str:
-    """Return what git says of the repository that a path is in."""
+    """Return git's answers about the repository that contains a path."""
     ended = await trio.run_process(
         [git.program, "-C", path, "rev-parse", "--path-format=absolute", *questions],
         capture_stdout=True,
@@ -151,7 +151,7 @@ async def ask_git(git: Git, path: Path, *questions: str) -> str:
     )
     if ended.returncode != 0:
         said = ended.stderr.decode(errors="replace").strip()
-        raise InvalidRequest(f"repository {path}: expected a git repository, was none; git said: {said}")
+        raise InvalidRequest(f"repository {path}: expected a git repository, was none; git wrote: {said}")
     return ended.stdout.decode(errors="surrogateescape").removesuffix("\n")
 
 
@@ -169,5 +169,5 @@ async def find_user_repository(git: Git, path: Path) -> UserRepository:
     common = Path(await ask_git(git, path, "--git-common-dir"))
     head = await own.says("symbolic-ref", "--quiet", "HEAD")
     form = await own.line("rev-parse", "--show-object-format")
-    # A step that says "merged" is on disk; what was merged should be there too after a power cut.
+    # The step that records the merge is on disk, so the merged objects must survive a power failure too.
     return UserRepository(evolve(git, directory=common, durable=True), path, head.removeprefix(HEADS) if head else None, form)

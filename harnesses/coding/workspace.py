@@ -1,8 +1,8 @@
-"""Directories of a harness's own: the one it keeps what it needs in, held by one program at a time; and those that somebody
-untrusted has had the run of, which are made anew, looked through, removed.
+"""The workspace of a harness, a directory used by one program at a time; and functions for directories that untrusted code
+used.
 
-The laws: one program has the first at a time, and not before the last git process of the one before has ended, killed or not;
-no symbolic link in them is ever followed.
+Invariants: one program uses a workspace at a time, and only after the last git process of the previous one has ended, even if
+that was killed; no symbolic link in these directories is ever followed.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from harnesses.files.state_folder import state_folder
 from harnesses.processes.fork_safety import close_unshared, keep_from_forks
 
 MOST_FILES = 1_000_000
-"""Files in a worktree; above that it is not looked through."""
+"""Maximum files in a worktree; a larger one is not searched."""
 
 
 async def remove(path: Path) -> None:
-    """Remove whatever is at a path, although its permissions forbid it; finish that although cancelled."""
+    """Remove whatever is at a path, even if its permissions forbid it; completes even when cancelled."""
     with trio.CancelScope(shield=True):
         await trio.to_thread.run_sync(remove_sync, path)
 
 
 def remove_sync(path: Path) -> None:
-    """Remove whatever is at a path, although its permissions forbid it. What cannot be removed stays."""
+    """Remove whatever is at a path, even if its permissions forbid it. What cannot be removed stays."""
     if path.is_symlink() or not path.is_dir():
         with suppress(OSError):
             path.unlink()
@@ -56,10 +56,10 @@ def unused_path(folder: Path, name: str) -> Path:
 
 
 def nested_repositories(tree: Path) -> tuple[str, ...]:
-    """Return the directories below `tree` that are git repositories of their own; give access to what denies it.
+    """Return the directories below `tree` that are git repositories; make unreadable directories readable.
 
     Raises:
-        OSError: there are more files than `MOST_FILES`, or access cannot be given.
+        OSError: there are more files than `MOST_FILES`, or a directory cannot be made readable.
     """
     found: list[str] = []
     for count, entry in enumerate(_entries(tree)):
@@ -71,18 +71,18 @@ def nested_repositories(tree: Path) -> tuple[str, ...]:
 
 
 def is_directory(path: Path) -> bool:
-    """Return whether there is a directory at a path, and not a link to one."""
+    """Return whether a path is a directory, and not a link to one."""
     return path.is_dir() and not path.is_symlink()
 
 
 def make_empty(directory: Path) -> None:
-    """Remove all that is in a directory; make one if there is none."""
+    """Remove the contents of a directory; create it if it is missing."""
     remove_sync(directory)
     directory.mkdir(parents=True)
 
 
 def _entries(tree: Path, *, into_git: bool = False) -> Iterator[os.DirEntry[str]]:
-    """Yield all that is below `tree`, after giving access to it."""
+    """Yield everything below `tree`, making it readable first."""
     folders = [os.fspath(tree)]
     while folders:
         folder = folders.pop()
@@ -91,7 +91,7 @@ def _entries(tree: Path, *, into_git: bool = False) -> Iterator[os.DirEntry[str]
             for entry in entries:
                 yield entry
                 if entry.is_dir(follow_symlinks=False):
-                    # What is in a nested repository is not committed, so it need not be looked through.
+                    # The contents of a nested repository are not committed, so they need not be searched.
                     if into_git or entry.name.lower() != ".git":
                         folders.append(entry.path)
                 elif entry.is_file(follow_symlinks=False):
@@ -105,19 +105,20 @@ def _allow(path: str, wanted: int) -> None:
 
 
 _WAIT_S = 30.0
-"""For the git processes of a program that was killed; they take no orders from anybody, and end by themselves."""
+"""Maximum seconds to wait for git processes of a program that was killed; they end by themselves."""
 _POLL_S = 0.02
 
 
 @define
 class Workspace:
-    """A directory, and whether it is held."""
+    """A directory that is locked while in use."""
 
     root: Path
     descriptor: int | None = field(default=None, init=False)
-    """Of the lock; to be passed to every command that writes into the directory. Forked processes do not have it."""
+    """Descriptor of the lock, to be passed to every command that writes into the directory. Forked processes do not inherit
+    it."""
     _concealed: Concealed | None = field(default=None, init=False, repr=False)
-    """While it is held: what one agent works at is no other's to see."""
+    """Hides the directory from other agents while it is locked."""
 
     @property
     def judge(self) -> Path:
@@ -140,16 +141,16 @@ class Workspace:
         return self.root / "trees"
 
     async def take(self) -> None:
-        """Take the directory, and remove what was left half-made in it.
+        """Lock the directory, and remove what was left incomplete in it.
 
         Raises:
-            NotReady: somebody else has it, or it cannot be made.
+            NotReady: another process has it locked, or it cannot be created.
         """
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.root / "lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise NotReady(f"workspace {self.root} cannot be made: {error}; name another as `workspace`") from error
+            raise NotReady(f"workspace {self.root} cannot be created: {error}; name another as `workspace`") from error
         keep_from_forks(descriptor)
         try:
             await self._wait_for(descriptor)
@@ -160,7 +161,7 @@ class Workspace:
         self._concealed = conceal_folder(self.root)
 
     async def sweep(self) -> None:
-        """Remove worktrees, indexes and locks of a program that was killed. Only while it is held."""
+        """Remove worktrees, indexes and locks of a program that was killed. Requires the lock."""
         await remove(self.trees)
         await remove(self.desks)
         await remove(self.judging)
@@ -168,7 +169,7 @@ class Workspace:
             await trio.to_thread.run_sync(_remove_locks, repository)
 
     def release(self) -> None:
-        """Let go of the directory."""
+        """Unlock the directory."""
         if self.descriptor is not None:
             close_unshared(self.descriptor)
             self.descriptor = None
@@ -192,7 +193,7 @@ class Workspace:
 
 
 def default_root(name: str, repository: Path) -> Path:
-    """Return where the harness called `name` keeps what it needs for a repository."""
+    """Return the default workspace of the harness called `name` for a repository."""
     mark = sha256(os.fsencode(repository)).hexdigest()[:12]
     return state_folder() / "coding" / f"{slug(name)}-{mark}"
 

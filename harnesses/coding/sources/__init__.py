@@ -1,4 +1,4 @@
-"""Where feature lists come from: files that people write, and tests that fail."""
+"""Sources of feature lists: files, and failing tests."""
 
 from harnesses.coding.sources.failing_tests import FailingTests
 from harnesses.coding.sources.feature_entries import FeatureList, parse_json, parse_toml

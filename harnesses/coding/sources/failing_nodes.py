@@ -1,13 +1,13 @@
-"""Makes features of tests that fail. Pure.
+"""Converts failing tests to features. No I/O.
 
-    a test that fails, or a fixture of it        a feature: it passes
-    a module that cannot be collected           a feature: it is collected, and all tests in it pass
-    a test that fails once and passes once       none: whoever works it could not know when it is done
-    a test that passes and is marked to fail     none: only a change to the test could help
-    a module that is no Python                   none, for the same reason
-    a test that is skipped, or fails as marked   none
+    a test that fails, or whose fixture fails   a feature: it passes
+    a module that cannot be collected           a feature: it can be collected, and all its tests pass
+    a test that fails only sometimes            none: its success could not be recognised
+    a test that passes but is marked xfail      none: only a change to the test could help
+    a module that is not valid Python           none, for the same reason
+    a test that is skipped, or fails as marked  none
 
-The law: the same repository gives the same features: nothing in them depends on when, where or how often it was looked at.
+Invariant: the same repository gives the same features, independent of when, where and how often it is inspected.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harnesses.features.feature import Feature
 
 CATEGORY = "failing test"
 _MAX_NODE_ID = 150
-"""Characters of a node id that is taken for an id as it is."""
+"""Maximum characters of a node id that is used as a feature id unchanged."""
 _MESSAGE = 400
 _DOCSTRING = 600
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
@@ -35,26 +35,26 @@ _ERROR_LINE = re.compile(r"^E(?:\s+(?P<said>.*))?$")
 
 @frozen(kw_only=True)
 class Failure:
-    """A test, or a module, that fails."""
+    """A failing test, or a module that cannot be collected."""
 
     node: str
-    """Its node id, as pytest gives it."""
+    """Its pytest node id."""
     message: str = ""
-    """Why, the end of what pytest shows."""
+    """The reason: the end of pytest's output for it."""
     docstring: str = ""
     is_module: bool = False
-    """Whether it could not be collected."""
+    """Whether it is a module that could not be collected."""
 
 
 def steady(first: Sequence[Failure], again: Mapping[str, str | None]) -> tuple[Failure, ...]:
-    """Return what fails whenever it is run.
+    """Return the failures that occur in both runs.
 
     Args:
-        first: what failed when all tests were run.
-        again: for each of these, the message when it was run once more; None if it passed then.
+        first: failures when all tests were run.
+        again: for each of these, its message in a second run; None if it passed then.
     """
     failed = [(failure, again[failure.node]) for failure in first]
-    # A message that is another one each time would make the feature another one each time.
+    # A message that differs between runs would change the feature each time.
     return tuple(
         failure if message == failure.message else evolve(failure, message="")
         for failure, message in failed
@@ -63,7 +63,7 @@ def steady(first: Sequence[Failure], again: Mapping[str, str | None]) -> tuple[F
 
 
 def features_of(failures: Sequence[Failure]) -> tuple[Feature, ...]:
-    """Return a feature for each."""
+    """Return one feature for each failure."""
     taken = set[str]()
     features: list[Feature] = []
     for failure in failures:
@@ -74,10 +74,10 @@ def features_of(failures: Sequence[Failure]) -> tuple[Feature, ...]:
 
 
 def message_in(text: str, root: str, *, is_module: bool = False) -> str:
-    """Return the reason in what pytest shows of a failure, without what differs from run to run.
+    """Return the reason in pytest's output for a failure, without parts that differ between runs.
 
     Args:
-        root: where the tests ran; a path in it is told from there.
+        root: where the tests ran; paths in it are made relative to it.
     """
     block: list[str] = []
     for line in text.splitlines():
@@ -85,7 +85,7 @@ def message_in(text: str, root: str, *, is_module: bool = False) -> str:
         if match and (match["said"] or "").strip():
             block.append(match["said"].strip())
         elif line.startswith(_CHAINED):
-            block = []  # of a chain of exceptions, the last is the one that was raised
+            block = []  # in a chain of exceptions, the last one was raised
     lines = block or [line.strip() for line in text.splitlines() if line.strip()][-2:]
     said = "\n".join(lines[-1:] if is_module else lines[:3])
     said = said.replace(f"{root}/", "").replace(root, ".")
@@ -93,7 +93,7 @@ def message_in(text: str, root: str, *, is_module: bool = False) -> str:
 
 
 def is_python(source: str) -> bool:
-    """Return whether a source parses."""
+    """Return whether a source is valid Python."""
     try:
         ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
@@ -102,7 +102,7 @@ def is_python(source: str) -> bool:
 
 
 def docstring_in(source: str, node: str) -> str:
-    """Return the first paragraph of the docstring of a test, from the source of its module; nothing if it has none."""
+    """Return the first paragraph of a test's docstring, from the source of its module; empty if it has none."""
     if not is_python(source):
         return ""
     found: ast.AST = ast.parse(source)
@@ -125,7 +125,7 @@ def _description(failure: Failure) -> str:
 
 
 def _id(node: str, taken: set[str]) -> str:
-    """Return the node id if it can be an id, else as much of it as can, with a hash of the whole."""
+    """Return the node id if it is valid as a feature id, otherwise a shortened form with a hash of it."""
     plain = re.sub(r"[^\w./:\[\],=+-]+", "-", node).strip("-")
     if plain == node and len(plain) <= _MAX_NODE_ID and plain not in taken:
         return plain

@@ -1,9 +1,10 @@
-"""Features out of the tests of a repository: each one that fails is something to be done.
+"""A source of features: each failing test of a repository becomes a feature.
 
-    all tests ──run──►  those that fail ──run again──►  those that fail again ──►  features
+    all tests ──run──►  failing ones ──run again──►  those that fail again ──►  features
 
-They are run as the validator runs them: by the same plugin, in the same clean environment. A test that ends the process, or
-does not end within the limit, fails; the others are run without it.
+The tests run as for the validator: with the same plugin, in the same clean environment. A test that ends the process or
+exceeds
+the time limit counts as failed; the others are then run without it.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ _STRICT = "[XPASS(strict)]"
 
 
 class FailingTests:
-    """The tests that fail at the commit that the work begins from.
+    """The tests that fail at the commit at which the work starts.
 
     Args:
-        python: the interpreter that has the project's packages, and pytest.
-        paths: files, directories or node ids to look at; none stands for what the project's configuration says.
-        limit_s: seconds for a session; when it is over, the test that is running has failed, and the others go on.
-        args: more arguments for pytest.
-        env: additions to the clean environment.
+        python: an interpreter with the project's packages and pytest.
+        paths: files, directories or node ids to run; empty uses the project's configuration.
+        limit_s: maximum seconds for a session; at the limit the running test counts as failed, and the others continue.
+        args: additional arguments for pytest.
+        env: variables added to the clean environment.
     """
 
     def __init__(
@@ -62,22 +63,22 @@ class FailingTests:
         self._paths = (paths,) if isinstance(paths, str) else tuple(paths)
         self._args = (args,) if isinstance(args, str) else tuple(args)
         self.notes: tuple[str, ...] = ()
-        """What a person should know of the last load: which failing tests are no features, and why."""
+        """Notes on the last load for people: which failing tests did not become features, and why."""
 
     def __repr__(self) -> str:
         return f"FailingTests({', '.join(self._paths)})"
 
     def validator(self) -> OutcomeValidator[Candidate] | None:
-        """Return what proves such a feature: its test passes, no test was weakened, and what passed passes still."""
+        """Return the validator for these features: the test passes, no test is weakened, and passing tests still pass."""
         how: dict[str, Any] = {"python": self._how.python, "limit_s": self._how.limit_s, "env": self._how.env}
         return PytestNodes(**how) & TestsKept() & SuiteKept(**how)
 
     async def load(self, checkout: Path) -> tuple[Feature, ...]:
-        """Run the tests and return a feature for each that fails, in the order in which pytest finds them.
+        """Run the tests and return a feature for each failing one, in pytest's order.
 
         Raises:
-            NothingToDo: no test fails, or there is none.
-            NotReady: pytest cannot be run, or does not come to the first test.
+            NothingToDo: no test fails, or there are none.
+            NotReady: pytest cannot be run, or ends before the first test.
         """
         run = await self._run_of(checkout)
         first = await self._results(checkout, run)
@@ -85,7 +86,7 @@ class FailingTests:
         again: dict[str, str | None] = {one.node: one.message for one in failures if one.node in first.sure}
         doubtful = [one for one in failures if one.node not in first.sure]
         again |= await self._run_again(checkout, run, doubtful) if doubtful else {}
-        unsteady = [f"left out, for it fails once and passes once: {id}" for id, message in again.items() if message is None]
+        unsteady = [f"left out, because it fails only sometimes: {id}" for id, message in again.items() if message is None]
         self.notes = (*hopeless, *unsteady)
         found = steady(failures, again)
         if not found:
@@ -93,24 +94,24 @@ class FailingTests:
             rest = f" ({'; '.join(self.notes)})" if self.notes else ""
             raise NothingToDo(
                 f"there is nothing to do: expected tests that fail, was {passed} that pass{rest}; "
-                "add a test for what is wanted, or give a feature list"
+                "add a test for the wanted behaviour, or give a feature list"
             )
         return features_of(found)
 
     async def _run_of(self, checkout: Path) -> PytestRun:
-        """Return how pytest is run here: as the validator would run it."""
+        """Return the options for pytest, the same as the validator's."""
         candidate = Candidate(commit="0" * 40, base="0" * 40, checkouts=_Directory(checkout))
         context = await read_context(candidate, named=[_within(checkout, _module(path)) for path in self._paths])
         run = await run_of(candidate, context, checkout, (), self._how)
         return evolve(run, nodes=self._paths, args=self._args)
 
     async def _run_again(self, checkout: Path, run: PytestRun, failures: Sequence[Failure]) -> dict[str, str | None]:
-        """Run what has failed once more, with other hashes, and return the messages; None for what passes."""
+        """Run the failed tests again with another hash seed, and return their messages; None for those that pass."""
         run = evolve(run, seed=run.seed + 1)
         try:
             results = await self._results(checkout, evolve(run, nodes=tuple(one.node for one in failures)))
         except NotReady:
-            # Ids that are others each time, made of addresses or of sets, are not found: pytest then runs nothing at all.
+            # Unstable ids (built from addresses or sets) are not found again: pytest then runs nothing at all.
             modules = dict.fromkeys(_module(one.node) for one in failures)
             results = await self._results(checkout, evolve(run, nodes=tuple(modules)))
         failed, _ = await trio.to_thread.run_sync(_failures, results, checkout)
@@ -121,13 +122,13 @@ class FailingTests:
         """Run tests to the end.
 
         Raises:
-            NotReady: pytest does not come to the first test.
+            NotReady: pytest ends before the first test.
         """
         results = await run_to_end(checkout, run, go_on=self._has_begun)
         if results.whole:
             return results
         raise InvalidRequest(
-            f"more than {MAX_SESSIONS} tests end their process or outlast {self._how.limit_s:g} s, the last one "
+            f"more than {MAX_SESSIONS} tests end their process or exceed {self._how.limit_s:g} s, the last one "
             f"{list(results.nodes)[-1]}: expected tests that end; give `paths` without them"
         )
 
@@ -148,14 +149,13 @@ class FailingTests:
             raise NotReady(f"python {python!r} cannot be run: {report.tail.strip()[-200:]}; give another `python`")
         ended = f"was killed after {self._how.limit_s:g} s" if report.code is None else f"ended with code {report.code}"
         raise NotReady(
-            f"pytest {ended} before the first test: expected it to find tests; mend this first:\n"
-            f"{report.tail.strip()[-_TAIL:]}"
+            f"pytest {ended} before the first test: expected it to find tests; fix this first:\n{report.tail.strip()[-_TAIL:]}"
         )
 
 
 @frozen
 class _Directory:
-    """A worktree as what the validators look at."""
+    """A worktree in the form that the validators read."""
 
     root: Path
 
@@ -184,7 +184,7 @@ class _Directory:
 
 
 def _failures(results: Results, checkout: Path) -> tuple[tuple[Failure, ...], tuple[str, ...]]:
-    """Return what fails, and notes on what fails and could be mended by a change to the tests alone."""
+    """Return the failures, and notes on those that only a change to the tests could fix."""
     root = os.path.realpath(checkout)
     sources = {
         path: (_content(checkout / path) or b"").decode(errors="replace")
@@ -197,21 +197,21 @@ def _failures(results: Results, checkout: Path) -> tuple[tuple[Failure, ...], tu
         if node is None or node.outcome not in _FAILS:
             continue
         if node.text.startswith(_STRICT):
-            notes.append(f"left out, for it passes and is marked to fail: {id}")
+            notes.append(f"left out, because it passes but is marked xfail: {id}")
             continue
         message, docstring = message_in(node.text, root), docstring_in(sources[_module(id)], id)
         failures.append(Failure(node=id, message=message, docstring=docstring))
     for id, text in results.broken.items():
         message = message_in(text, root, is_module=True)
         if message.startswith(("SyntaxError", "IndentationError", "TabError")) and not is_python(sources[_module(id)]):
-            notes.append(f"left out, for it is no Python: {id}: {message}")
+            notes.append(f"left out, because it is not valid Python: {id}: {message}")
         else:
             failures.append(Failure(node=id, message=message, is_module=True))
     return tuple(failures), tuple(notes)
 
 
 def _within(checkout: Path, path: str) -> str:
-    """Return a file in a directory, or the file itself: the configuration is looked for from there upward."""
+    """Return a file in a directory, or the file itself; the configuration is searched upwards from there."""
     return f"{path.rstrip('/')}/conftest.py" if (checkout / path).is_dir() else path
 
 

@@ -1,4 +1,4 @@
-"""Feature lists of plain tables, as TOML and JSON give them, and the rules for each list however it was written. Pure.
+"""Parses feature lists in TOML and JSON, and checks the rules that apply to every list. No I/O.
 
     objective = "A parser for dates"       optional
 
@@ -6,19 +6,19 @@
     id = "iso"
     description = "Dates of ISO 8601 are read"
     steps = ["2024-02-29 is read", "2023-02-29 is refused"]
-    depends_on = ["lexer"]                 category, priority, depends_on and required may be left out
+    depends_on = ["lexer"]                 category, priority, depends_on and required are optional
 
-In JSON: `{"objective": …, "features": [{"id": …}, …]}`, or the list alone. Every mistake is told, all at once.
+In JSON: `{"objective": …, "features": [{"id": …}, …]}`, or only the list. All mistakes are reported together.
 
-key          what is expected                                  default
-id           a text of its own, on one line                    none
+key          expected value                                    default
+id           a unique text, on one line                        none
 description  a text                                            none
-steps        texts, at least one: how one sees that it works   none
+steps        texts, at least one: how to verify that it works  none
 category     a text                                            functional
-priority     a whole number; higher goes first                 0
+priority     a whole number; higher is worked first            0
 depends_on   ids of features of the same list                  none
 required     true or false                                     true
-passes       false: a file can prove nothing                   false
+passes       false: a file cannot prove anything               false
 """
 
 from __future__ import annotations
@@ -61,24 +61,24 @@ _SYNONYMS = {
 
 @frozen
 class FeatureList:
-    """What a file says."""
+    """The contents of a file."""
 
     features: tuple[Feature, ...]
     objective: str | None = None
-    """What the list is worked for, if the file says so."""
+    """The goal of the list, if the file has one."""
 
 
 @frozen
 class Entry:
-    """A feature, and where it was found."""
+    """A feature, and its place in the file."""
 
     place: str
-    """For messages: `feature 2 'parse'`, `line 7 'parse'`."""
+    """Place for messages: `feature 2 'parse'`, `line 7 'parse'`."""
     feature: Feature
 
 
 def entry_of(data: object, number: int, problems: Problems) -> Entry | None:
-    """Return the feature that a table describes; None, with the problems noted, if it is not as expected."""
+    """Return the feature that a table describes; None if it is invalid, with the problems added."""
     place = f"feature {number}"
     if not isinstance(data, Mapping):
         problems.add(place, f"expected a table with id, description and steps, was {data!r:.100}; write one")
@@ -103,19 +103,19 @@ def entry_of(data: object, number: int, problems: Problems) -> Entry | None:
 
 
 def check_ids(entries: Sequence[Entry], problems: Problems) -> None:
-    """Note which features of a list have the id of another one."""
+    """Report features whose id is not unique."""
     places: dict[str, str] = {}
     for entry in entries:
         first = places.setdefault(entry.feature.id, entry.place)
         if first != entry.place:
-            problems.add(entry.place, f"id {entry.feature.id!r} is that of {first} too: expected one of its own; rename one")
+            problems.add(entry.place, f"id {entry.feature.id!r} is also used by {first}: expected a unique id; rename one")
 
 
 def check_order(entries: Sequence[Entry], problems: Problems, others: frozenset[str] = frozenset()) -> None:
-    """Note which features of a list can never be worked, for what they depend on.
+    """Report features that can never be worked because of their dependencies.
 
     Args:
-        others: ids that one may depend on beside those of the list.
+        others: ids outside the list that a feature may depend on.
     """
     known = {entry.feature.id for entry in entries}
     for entry in entries:
@@ -132,7 +132,7 @@ def _check_rings(features: Sequence[Feature], known: Set[str], problems: Problem
     others = {one.id: [other for other in one.depends_on if other in known and other != one.id] for one in features}
     if found := cycle_in(others):
         ring = " → ".join(map(repr, found))
-        problems.add("", f"features wait for each other: {ring}: expected an order in which they can be worked; cut one")
+        problems.add("", f"features depend on each other: {ring}: expected dependencies without a cycle; remove one")
 
 
 def _are_texts(value: object) -> bool:
@@ -148,24 +148,26 @@ def _are_ids(value: object) -> bool:
 
 
 _FIELDS: Mapping[str, tuple[bool, str, Callable[[object], bool]]] = {
-    "id": (True, f"a text of its own, of at most {MAX_ID} characters, on one line", is_id),
-    "description": (True, "a text that says what is wanted", says_something),
-    "steps": (True, "at least one text that says how one sees that it works", _are_texts),
+    "id": (True, f"a unique text of at most {MAX_ID} characters, on one line", is_id),
+    "description": (True, "a text that is not blank", says_something),
+    "steps": (True, "at least one text that says how to verify the feature", _are_texts),
     "category": (False, "a text", says_something),
     "priority": (False, f"a whole number between -{MAX_PRIORITY} and {MAX_PRIORITY}", is_priority),
     "depends_on": (False, "a list of ids", _are_ids),
     "required": (False, "true or false", lambda value: isinstance(value, bool)),
-    "passes": (False, "false, for a file can prove nothing", lambda value: value is False),
+    "passes": (False, "false, because a file cannot prove anything", lambda value: value is False),
 }
-"""By key: whether it is needed, what is expected, and whether a value is that."""
-_WAY_OUT = {"passes": "remove it, and have the validator look first (check_first), so that what works already costs no agent"}
+"""By key: whether it is required, what is expected, and a check for it."""
+_WAY_OUT = {
+    "passes": "remove it, and let the validator check first (check_first), so that features that already pass use no agent"
+}
 
 
 def parse_toml(text: str, where: str) -> FeatureList:
-    """Return the feature list that the text of a TOML file holds.
+    """Return the feature list in a TOML text.
 
     Raises:
-        InvalidRequest: something in it is not as expected, or there is nothing in it.
+        InvalidRequest: something in it is invalid, or it is empty.
     """
     try:
         data = tomllib.loads(text)
@@ -177,10 +179,10 @@ def parse_toml(text: str, where: str) -> FeatureList:
 
 
 def parse_json(text: str, where: str) -> FeatureList:
-    """Return the feature list that the text of a JSON file holds.
+    """Return the feature list in a JSON text.
 
     Raises:
-        InvalidRequest: something in it is not as expected, or there is nothing in it.
+        InvalidRequest: something in it is invalid, or it is empty.
     """
     try:
         data = json.loads(text, object_pairs_hook=_object)
@@ -189,7 +191,7 @@ def parse_json(text: str, where: str) -> FeatureList:
             f"{where} is not valid JSON: {error.msg} (at line {error.lineno}, column {error.colno}); correct it"
         ) from error
     except _Twice as error:
-        raise InvalidRequest(f"{where}: key {error.args[0]!r} is there twice in one object; remove one") from error
+        raise InvalidRequest(f"{where}: key {error.args[0]!r} occurs twice in one object; remove one") from error
     except (RecursionError, ValueError) as error:
         raise InvalidRequest(f"{where} cannot be read: {error}; correct it") from error
     if not isinstance(data, dict):
@@ -198,7 +200,7 @@ def parse_json(text: str, where: str) -> FeatureList:
 
 
 class _Twice(ValueError):
-    """A key that an object has twice; the later value would silently win."""
+    """A duplicate key of an object, whose later value would silently win."""
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -232,6 +234,6 @@ def _list_of(data: Mapping[str, object], where: str, *, key: str, wanted: str, w
 
 
 def _ids(tables: list[object]) -> frozenset[str]:
-    """Return the ids of all tables, of those too that have mistakes: one may depend on them."""
+    """Return the ids of all tables, including invalid ones, because other features may depend on them."""
     ids = (cast(Mapping[str, object], table).get("id") for table in tables if isinstance(table, Mapping))
     return frozenset(one for one in ids if isinstance(one, str))

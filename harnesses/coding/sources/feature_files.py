@@ -1,4 +1,4 @@
-"""Where a feature list comes from: the port, and a list in a file: TOML, JSON or Markdown, told by how its name ends."""
+"""The protocol of feature sources, and a source that reads a file: TOML, JSON or Markdown, by its suffix."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from harnesses.features.feature_validators import OutcomeValidator
 
 
 class FeatureSource(Protocol):
-    """Finds out what there is to do in a repository."""
+    """Finds the features to work on in a repository."""
 
     async def load(self, checkout: Path) -> Sequence[Feature]:
-        """Return the features, none of which passes.
+        """Return the features, all of them not passing yet.
 
         Args:
-            checkout: a worktree of the commit that the work begins from, for this call alone. What is run in it may leave
-                files there; nobody should judge anything in it afterwards.
+            checkout: a worktree of the commit at which the work starts, for this call only. Commands run in it may leave files
+                there, so it must not be used for validation.
 
         Raises:
-            NothingToDo: nothing is open, or there is nothing at all.
-            InvalidRequest: what is read is not as expected.
-            NotReady: something that is needed to find out is missing.
+            NothingToDo: everything is done, or the list is empty.
+            InvalidRequest: the source is invalid.
+            NotReady: something needed to read the source is missing.
         """
         ...
 
     def validator(self) -> OutcomeValidator[Candidate] | None:
-        """Return what proves these features; None if the source cannot know, so that one has to be chosen."""
+        """Return the validator for these features; None if the caller must choose one."""
         ...
 
 
 MAX_BYTES = 4_000_000
-"""A file that is larger is no feature list."""
+"""Maximum bytes of a feature list."""
 
 _READERS: dict[str, Callable[[str, str], FeatureList]] = {
     ".toml": parse_toml,
@@ -49,21 +49,21 @@ _READERS: dict[str, Callable[[str, str], FeatureList]] = {
     ".txt": parse_markdown,
     "": parse_markdown,
 }
-"""By suffix; a file named just TODO is a check list."""
+"""Parsers by suffix; a file named just TODO is a check list."""
 
 
 class FeatureFile:
-    """Features that a person has written down.
+    """Features from a file.
 
     Args:
-        path: within the repository, as it is at the commit that the work begins from; or a whole path, beginning with `/`
-            or `~`, of a file that need not be in any repository.
+        path: relative to the repository, read at the commit at which the work starts; or an absolute path, beginning with `/`
+            or `~`, of any file.
     """
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
         self.objective: str | None = None
-        """What the list is worked for, as the file said when it was read last."""
+        """The goal of the list, as last read from the file."""
         if self._path.suffix.lower() not in _READERS:
             known = ", ".join(suffix for suffix in _READERS if suffix)
             raise InvalidRequest(f"features file {str(path)!r}: expected a name that ends with {known}; rename it")
@@ -72,25 +72,25 @@ class FeatureFile:
         return f"FeatureFile({str(self._path)!r})"
 
     async def load(self, checkout: Path) -> tuple[Feature, ...]:
-        """Return the features of the file."""
+        """Return the features in the file."""
         found = await self.read(checkout)
         self.objective = found.objective
         return found.features
 
     async def read(self, checkout: Path) -> FeatureList:
-        """Return what the file says, its objective included."""
+        """Return the contents of the file, including its objective."""
         return await trio.to_thread.run_sync(self._read, checkout)
 
     def read_here(self) -> FeatureList:
-        """Return what a file outside of any repository says, at once.
+        """Return the contents of a file outside of any repository, synchronously.
 
         Raises:
-            InvalidRequest: it cannot be read, or something in it is not as expected.
+            InvalidRequest: the file cannot be read, or is invalid.
         """
         return self._read(Path())
 
     def validator(self) -> OutcomeValidator[Candidate] | None:
-        """Return None: what proves a text has to be chosen."""
+        """Return None: the caller must choose a validator."""
         return None
 
     def _read(self, checkout: Path) -> FeatureList:
@@ -117,7 +117,7 @@ class FeatureFile:
             return path
         if not path.resolve().is_relative_to(checkout.resolve()):
             raise InvalidRequest(
-                f"features file {str(self._path)!r} is not in the repository: expected a path within it, or a whole one; "
+                f"features file {str(self._path)!r} is not in the repository: expected a path within it, or an absolute one; "
                 f"give {str(self._path.absolute())!r} if you mean that"
             )
         return path
@@ -126,4 +126,4 @@ class FeatureFile:
         here = self._path.expanduser().absolute()
         if self._path.expanduser().is_absolute() or not here.exists():
             return "check the path"
-        return f"it is looked for in the commit that the work begins from: commit it there, or give {str(here)!r}"
+        return f"it is read from the commit at which the work starts: commit it there, or give {str(here)!r}"

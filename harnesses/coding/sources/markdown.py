@@ -1,26 +1,27 @@
-"""Feature lists written as Markdown check lists. Pure.
+"""Parses feature lists written as Markdown check lists. No I/O.
 
-    what is written                            what it means
-    - [ ] text   * [ ]   + [ ]   1. [ ]        a feature, if it belongs to no other open item
-    what belongs to it (two columns deeper)    its steps, with or without a box, however deep; if none, its text
-    more paragraphs that belong to it          the rest of its description
-    - [x] text   [X]   [✓]                     done, so no feature; an open item below it is one
-    - [ ] ~~text~~                             struck out, so no feature
-    - text                                     no feature; an open item below it is one
-    # Heading   or   Heading                   the category of what follows, as it is written
+    syntax                                     meaning
+    - [ ] text   * [ ]   + [ ]   1. [ ]        a feature, unless it is nested in another open item
+    items nested in it (two columns deeper)    its steps, with or without a box, at any depth; if there are none, its text
+    more paragraphs nested in it               the rest of its description
+    - [x] text   [X]   [✓]                     done, so not a feature; an open item nested in it is one
+    - [ ] ~~text~~                             struck out, so not a feature
+    - text                                     not a feature; an open item nested in it is one
+    # Heading   or   Heading                   the category of the following items, unchanged
                      =======
-    ```code```   ~~~   <!-- -->   > quoted     passed over; so are code by indentation and `---` matter at the top
+    ```code```   ~~~   <!-- -->   > quoted     ignored; so are indented code and `---` metadata at the top
 
-    marks, beside the text of a feature
-    (id: parse)   {#parse}   #parse at the end its id; else one is made of its text
-    (after: a, b)   depends, depends on,       works only when these pass; one that is done is met
+    marks, in the text of a feature
+    (id: parse)   {#parse}   #parse at the end its id; otherwise one is derived from its text
+    (after: a, b)   depends, depends on,       worked only when these pass; items that are done count as passing
       needs, requires
     !urgent 2   !high 1   !normal 0   !low -1  its priority
     (priority: 7)   (priority: high)           its priority
-    (optional)                                 the work is complete without it
+    (optional)                                 the list is complete without it
 
-An id that is made of a text changes with the text alone: neither marks nor markup nor a tick elsewhere in the file alter it.
-If two items have one text, the first keeps the id, and the heading is put before that of the second.
+A derived id depends only on the text: marks, markup and ticks elsewhere in the file do not change it. If two items have the
+same
+text, the first keeps the id, and the second is prefixed with its heading.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ from harnesses.features.feature import Feature
 from harnesses.features.planning.feature_list import MAX_ID, is_id
 
 MAX_TEXT = 4_000
-"""Characters of the text of an item, with its marks."""
+"""Maximum characters of the text of an item, including its marks."""
 
 
 def parse_markdown(text: str, where: str) -> FeatureList:
-    """Return the feature list that a Markdown text holds.
+    """Return the feature list in a Markdown text.
 
     Raises:
-        InvalidRequest: it holds nothing that is open, or something in it is not as expected.
+        InvalidRequest: there is no open item, or something in it is invalid.
     """
     problems = Problems(where)
     top = list(_topmost(items_of(text.replace("\0", "\N{REPLACEMENT CHARACTER}"), problems)))
@@ -59,7 +60,7 @@ def parse_markdown(text: str, where: str) -> FeatureList:
     problems.found.sort(key=_line)
     problems.check(nothing="" if entries else f"expected at least one open item (- [ ] text), {was}; add one")
     features = (entry.feature for entry in entries)
-    # What is done is met: nothing has to wait for it.
+    # Dependencies that are done count as passing.
     return FeatureList(tuple(evolve(one, depends_on=[id for id in one.depends_on if id not in done]) for one in features))
 
 
@@ -68,7 +69,7 @@ class _Task:
     item: Item
     marked: Marked
     late: bool
-    """Whether it belongs to a done item: it is a feature, but not one that takes an id from another."""
+    """Whether it is nested in a done item: then it never takes a derived id before another feature."""
 
     @property
     def is_open(self) -> bool:
@@ -80,7 +81,7 @@ class _Task:
 
 
 def _topmost(items: Iterable[Item], late: bool = False) -> Iterator[tuple[Item, bool]]:
-    """Yield the items with a box that belong to no open one, and of those that belong to a done one the open ones."""
+    """Yield the items with a box that are not nested in an open one, including open items nested in done ones."""
     for item in items:
         if item.box is Box.OPEN or (item.box is Box.DONE and not late):
             yield item, late
@@ -107,7 +108,7 @@ def _struck(text: str) -> bool:
 
 
 def _ids(tasks: list[_Task], problems: Problems) -> list[str]:
-    """Return the id of each: first those that were given take theirs, then those that are on top, then the others."""
+    """Return the id of each feature: explicit ids first, then those of outermost items, then the others."""
     given = {task.marked.id: task for task in reversed(tasks) if task.marked.id is not None}
     taken = set[str](given)
     made: dict[int, str] = {}
@@ -118,7 +119,7 @@ def _ids(tasks: list[_Task], problems: Problems) -> list[str]:
             one = _free(task, taken, numbers)
             taken.add(one)
         elif given[one] is not task:
-            problems.add(task.place, f"id {one!r} is that of {given[one].place} too: expected one of its own; rename one")
+            problems.add(task.place, f"id {one!r} is also used by {given[one].place}: expected a unique id; rename one")
         elif not is_id(one):
             problems.add(task.place, f"id: expected a text of at most {MAX_ID} characters, was {one!r:.60}; shorten it")
         made[id(task)] = one
@@ -126,7 +127,7 @@ def _ids(tasks: list[_Task], problems: Problems) -> list[str]:
 
 
 def _free(task: _Task, taken: set[str], numbers: Counter[str]) -> str:
-    """Return an id that nobody has; `numbers` are the last ones that were put after a text."""
+    """Return an unused id; `numbers` counts the suffixes used for each text."""
     plain = slug(task.marked.text)
     one = plain if plain not in taken else slug(f"{task.item.heading} {plain}")
     while one in taken:
@@ -159,6 +160,6 @@ def _steps(items: Iterable[Item]) -> Iterator[str]:
 
 
 def _line(problem: str) -> int:
-    """Return the line that a problem is of; 0 for the file as a whole."""
+    """Return the line number of a problem; 0 for the whole file."""
     match = re.match(r"line (\d+)", problem)
     return int(match[1]) if match else 0

@@ -1,6 +1,6 @@
-"""Reads the lines of a Markdown text as items of lists, leaving out what is no text: code, comments, quotations. Pure.
+"""Parses the lines of a Markdown text into list items, ignoring code, comments and quotations. No I/O.
 
-Nesting is read as people indent: an item that is two columns or more to the right of another belongs to it.
+An item is nested in another one if it is indented by at least two more columns.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _FENCE = re.compile(r"\s*(?P<fence>`{3,}(?=[^`]*$)|~{3,})")
 _CODE = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
 _COMMENT = re.compile(r"<!--.*?(?P<end>-->|$)")
 _DEEPER = 2
-"""Columns to the right that make an item part of another one; one column is an unsteady hand."""
+"""Minimum additional columns of a nested item; one column is tolerated as imprecise indentation."""
 
 _DEEPEST = 50
-"""Items within one another; nobody means more."""
+"""Maximum depth of nested items."""
 
 
 class Box(Enum):
-    """What stands before the text of an item."""
+    """The check box before the text of an item."""
 
     NONE = "nothing"
     OPEN = "[ ]"
@@ -38,15 +38,15 @@ class Box(Enum):
 
 @define
 class Item:
-    """An item of a list, with what belongs to it."""
+    """A list item and the content nested in it."""
 
     line: int
     indent: int
     box: Box
     paragraphs: list[list[str]]
-    """Their lines."""
+    """Its paragraphs, each a list of lines."""
     heading: str = ""
-    """The text of the nearest heading above."""
+    """Text of the nearest heading above."""
     items: list[Item] = field(factory=list["Item"])
 
     @property
@@ -61,7 +61,7 @@ class Item:
 
 
 def items_of(text: str, problems: Problems) -> list[Item]:
-    """Return the items that belong to no other item, in order."""
+    """Return the outermost items, in order."""
     reader = _Reader(problems)
     lines = text.expandtabs(4).splitlines()
     for number, line in enumerate(lines, 1):
@@ -72,12 +72,12 @@ def items_of(text: str, problems: Problems) -> list[Item]:
 
 
 def outside_code(text: str) -> str:
-    """Return a text of the same length in which what stands in backticks is blotted out."""
+    """Return a text of the same length with everything in backticks blanked out."""
     return _CODE.sub(lambda code: "\0" * len(code.group()), text)
 
 
 def _front_matter(lines: list[str]) -> int:
-    """Return how many lines at the top are about the file, between `---` and `---`."""
+    """Return the number of metadata lines at the top, between `---` and `---`."""
     if not lines or lines[0].rstrip() != "---":
         return 0
     return next((number for number, line in enumerate(lines[1:], 2) if line.rstrip() in ("---", "...")), 0)
@@ -89,15 +89,15 @@ class _Reader:
     found: list[Item] = field(factory=list[Item])
     heading: str = ""
     stack: list[Item] = field(factory=list[Item])
-    """The item that lines belong to now, within those that it belongs to."""
+    """The current item, after the items that it is nested in."""
     prose: list[str] | None = None
     """The paragraph outside of lists that is being read."""
     going_on: bool = False
-    """Whether the line before was text of an item."""
+    """Whether the previous line was text of an item."""
     fence: tuple[str, int, Item | None] | None = None
-    """How the code that is being passed over began, at which line, within which item."""
+    """The code block being skipped: its opening mark, its line number and its item."""
     comment: int | None = None
-    """The line at which the comment that is being passed over began."""
+    """The line number at which the comment being skipped began."""
 
     def read(self, number: int, line: str) -> None:
         if self.fence and not self._fence_is_over(line):
@@ -126,12 +126,12 @@ class _Reader:
     def end(self) -> None:
         if self.fence:
             mark, number, _ = self.fence
-            self.problems.add(f"line {number}", f"code begins that never ends: expected {mark} after it; add it")
+            self.problems.add(f"line {number}", f"code block is never closed: expected {mark} after it; add it")
         if self.comment is not None:
-            self.problems.add(f"line {self.comment}", "a comment begins that never ends: expected --> after it; add it")
+            self.problems.add(f"line {self.comment}", "comment is never closed: expected --> after it; add it")
 
     def _fence_is_over(self, line: str) -> bool:
-        """Return whether the code has ended before this line, so that it is read."""
+        """Return whether the code block has ended before this line, so that the line must be parsed."""
         assert self.fence is not None
         mark, _, within = self.fence
         if within is not None and line.strip() and _indent(line) <= within.indent:
@@ -158,17 +158,17 @@ class _Reader:
         self.heading, self.stack, self.going_on, self.prose = text.strip(), [], False, None
 
     def _leave(self, indent: int) -> None:
-        """Leave the items that something at this column does not belong to."""
+        """Leave all items that content at this column is not nested in."""
         while self.stack and indent < self.stack[-1].indent + _DEEPER:
             self.stack.pop()
 
     def _item(self, number: int, indent: int, rest: str) -> None:
         self._leave(indent)
         if not self.stack and indent >= 4 and not self.going_on:
-            self.prose = None  # code, by its indentation
+            self.prose = None  # indented code
             return
         if len(self.stack) == _DEEPEST:
-            self.problems.add(f"line {number}", f"expected items at most {_DEEPEST} deep within one another; move it left")
+            self.problems.add(f"line {number}", f"expected items nested at most {_DEEPEST} deep; move it left")
             self.stack.pop()
         box, text = self._box(number, rest)
         item = Item(number, indent, box, [[text]], self.heading)
@@ -202,7 +202,7 @@ class _Reader:
 
 
 def _without_closing(heading: str) -> str:
-    """Return a heading without the `#` that may end it as well."""
+    """Return a heading without the optional `#` at its end."""
     bare = heading.rstrip("#")
     return bare.rstrip() if not bare or bare[-1].isspace() else heading
 

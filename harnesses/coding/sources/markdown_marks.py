@@ -1,6 +1,6 @@
-"""Reads what a person notes beside the text of an item: its id, what it waits for, how urgent it is. Pure.
+"""Parses the marks in the text of an item: its id, dependencies and priority. No I/O.
 
-What stands in backticks is text. The grammar is in `markdown`.
+Text in backticks is never a mark. `markdown` describes the grammar.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _KEYS = {
 }
 URGENCY = {"urgent": 2, "high": 1, "normal": 0, "low": -1}
 _LONGEST = 50
-"""Characters of an id made of a text; a longer one is cut and ends with a hash of the whole."""
+"""Maximum characters of an id derived from a text; a longer one is cut and ends with a hash of the text."""
 
 
 @frozen
 class Marked:
-    """The text of an item, and what was noted beside it."""
+    """The text of an item, and its marks."""
 
     text: str
     id: str | None = None
@@ -50,7 +50,7 @@ class Marked:
 
 
 def read_marks(text: str, note: Callable[[str], None]) -> Marked:
-    """Return the text without its marks, and what they say; `note` is told what is wrong with them."""
+    """Return the text without its marks, and their values; problems are passed to `note`."""
     reading = _Reading(text, outside_code(text), note)
     reading.keyed()
     reading.urgency()
@@ -71,11 +71,11 @@ def read_marks(text: str, note: Callable[[str], None]) -> Marked:
 
 @define
 class _Reading:
-    """A text from which marks are taken, one kind after the other."""
+    """A text from which one kind of mark after the other is removed."""
 
     text: str
     visible: str
-    """The same, without what stands in backticks."""
+    """The text without everything in backticks."""
     note: Callable[[str], None]
     found_ids: list[str] = field(factory=list[str])
     after: list[str] = field(factory=list[str])
@@ -114,7 +114,7 @@ class _Reading:
             self._cut(match)
 
     def ids(self) -> None:
-        for pattern in (_CURLY, _HASH):  # in this order: `#id` is at the end when everything else is gone
+        for pattern in (_CURLY, _HASH):  # in this order: a final `#id` is at the end only when the other marks are removed
             for match in pattern.finditer(self.visible):
                 self.found_ids.append(match["value"])
                 self._cut(match)
@@ -127,7 +127,7 @@ class _Reading:
 
 
 def slug(text: str) -> str:
-    """Return an id made of a text: the same text, however marked up, gives the same id."""
+    """Return an id derived from a text; markup in the text does not change the id."""
     plain = unicodedata.normalize("NFKC", _LINK.sub(r"\1", text)).casefold()
     made = re.sub(r"[\W_]+", "-", plain).strip("-")
     if made and len(made) <= _LONGEST:
@@ -153,7 +153,7 @@ def _priority(value: str, note: Callable[[str], None]) -> int:
 
 
 def _note_misspelt(said: str, key: str, note: Callable[[str], None]) -> None:
-    """A bracket with a colon is prose, unless its word is all but one of ours."""
+    """Report a bracket with a colon if its word is nearly one of the known marks; otherwise it is prose."""
     near = get_close_matches(key, [one for one in _KEYS if len(one) > 4], n=1, cutoff=0.85)
     if near:
         note(f"unknown mark ({said}: …): expected one of {', '.join(_KEYS)}; did you mean {near[0]!r}?")

@@ -1,6 +1,6 @@
-"""All that is wrong with what a person wrote, told at once, each with its place.
+"""Collects all problems in a file, and reports them together, each with its place.
 
-The law: one look at the message is enough to correct the whole file.
+Invariant: one error message is enough to correct the whole file.
 """
 
 from __future__ import annotations
@@ -14,34 +14,35 @@ from harnesses.features.agent_text import cut_list
 from harnesses.features.errors import InvalidRequest
 
 MAX_TOLD = 20
-"""Problems that are told; of more, the number."""
+"""Maximum problems in a message; the number of the others is added."""
 
 
 class NothingToDo(InvalidRequest):
-    """Nothing is open: all is done, or there is nothing at all. It can be told from a mistake."""
+    """There is nothing to work on: everything is done, or the list is empty. A separate class, so that it differs from a
+    mistake."""
 
 
 @frozen
 class Problems:
-    """What was found wrong so far."""
+    """The problems found so far."""
 
     where: str
-    """The file, or whatever it was read from."""
+    """The file or other source of the data."""
     found: list[str] = field(factory=list[str])
 
     def add(self, place: str, problem: str) -> None:
-        """Keep a problem; `place` is within `where`, and may be empty."""
+        """Add a problem; `place` is a place within `where`, and may be empty."""
         self.found.append(f"{place}: {problem}" if place else problem)
 
     def check(self, *, nothing: str = "") -> None:
-        """Raise all that was found, if anything was.
+        """Raise an error if problems were found.
 
         Args:
-            nothing: why there is nothing to do, if there is not.
+            nothing: why there is nothing to do; empty if there is something.
 
         Raises:
-            InvalidRequest: with one problem a line.
-            NothingToDo: there is no problem but that.
+            InvalidRequest: with one problem on each line.
+            NothingToDo: there are no other problems, and `nothing` is set.
         """
         if nothing and not self.found:
             raise NothingToDo(f"{self.where}: there is nothing to do: {nothing}")
@@ -53,7 +54,7 @@ class Problems:
 
 
 def meant(word: str, known: Iterable[str], synonyms: dict[str, str] | None = None) -> str:
-    """Return `; did you mean …?` with the nearest of the known words, or nothing."""
+    """Return `; did you mean …?` with the most similar known word, or ""."""
     plain = word.lower().replace("-", "_").replace(" ", "_")
     choice = (synonyms or {}).get(plain)
     near = [choice] if choice else get_close_matches(plain, list(known), n=1, cutoff=0.6)

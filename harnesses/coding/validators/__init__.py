@@ -1,16 +1,17 @@
-"""Validators of the coding harness: who says whether a commit does what it should. Never the agent that made it.
+"""Validators of the coding harness, which decide whether a commit does what it should. Never the agent that made it.
 
-    Command        a command ends well
+    Command        a command ends with the expected exit code
     PytestNodes    the tests of the feature pass
-    OnlyTouches    the commit touches only these paths                  (guards)
+    OnlyTouches    the commit changes only these paths                  (guards)
     TestsKept      no test was deleted, skipped or weakened             (guards)
-    SuiteKept      every test that passed before passes still           (guards)
+    SuiteKept      every test that passed before still passes           (guards)
 
-`a & b` accepts what both accept. Each judges a commit in a fresh worktree; a commit that touches what judges is refused.
+`a & b` accepts what both accept. Each validates a commit in a new worktree; a commit that changes the judging files is
+refused.
 
-The law: no word of the agent, nothing that it left lying about, and no exit code of a process that holds its code is believed.
-Code under test does run in the process of its tests. To answer for them it has to reach into pytest, which is watched for; to
-hold the very answers that they ask for cannot be told from computing them. Run agents that you do not trust in a sandbox.
+Invariant: no statement of the agent, no file it left elsewhere, and no exit code of a process that runs its code is trusted.
+Code under test does run in the process of its tests. To fake a result it must manipulate pytest, which is detected; hard-coded
+answers, however, cannot be distinguished from computed ones. Run untrusted agents in a sandbox.
 """
 
 from harnesses.coding.validators.candidate_validator import CandidateValidator, OnlyTouches

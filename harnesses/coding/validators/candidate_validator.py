@@ -1,7 +1,4 @@
-"""What the validators of the coding harness have in common: they compose with `&`, and say where they looked.
-
-`OnlyTouches` is the shortest of them: a commit touches only these paths.
-"""
+"""The base class of the coding harness's validators, which compose with `&`; and `OnlyTouches`, the simplest of them."""
 
 from __future__ import annotations
 
@@ -17,19 +14,19 @@ from harnesses.features.feature import Feature, Verdict
 from harnesses.features.feature_validators import AllOf, OutcomeValidator
 
 MAX_FINDINGS = 20
-"""Findings that are told at once; an agent that has made more mistakes is told of the others the next time."""
+"""Maximum findings in a verdict; the others are reported next time."""
 
 
 class CandidateValidator(ABC):
-    """Something that judges a commit: it finds something, or nothing. `a & b` accepts what both accept."""
+    """Validates a commit, and reports findings. `a & b` accepts what both accept."""
 
     @property
     @abstractmethod
     def proves(self) -> bool:
-        """Whether it runs something; if not, it only guards, and what it accepts is not proven."""
+        """Whether it runs something; otherwise it only guards, and accepting proves nothing."""
 
     def beside(self, others: Sequence[object]) -> CandidateValidator:
-        """Return what is asked in its place where others are asked too, itself among them."""
+        """Return the validator to use in its place when it is combined with `others`, which include itself."""
         return self
 
     def __and__(self, other: OutcomeValidator[Candidate]) -> AllOf:
@@ -40,7 +37,7 @@ class CandidateValidator(ABC):
         """Return whether a commit passes, and the evidence."""
 
     async def validate(self, feature: Feature, work: Candidate) -> Verdict:
-        """Judge a commit, and take the time."""
+        """Return the verdict on a commit, with the duration."""
         began = time.monotonic()
         passed, evidence = await self.find(feature, work)
         return Verdict(
@@ -53,16 +50,17 @@ class CandidateValidator(ABC):
 
 
 def list_findings(findings: Sequence[str]) -> str:
-    """Return findings as text, one a line, not more than can be read."""
+    """Return findings as text, one on each line, at most `MAX_FINDINGS`."""
     return "\n".join(cut_list(findings, MAX_FINDINGS))
 
 
 class OnlyTouches(CandidateValidator):
-    """Guards all paths that match none of the patterns: they must be as they are at the base.
+    """Accepts commits that change only paths matching the patterns.
 
-    `*` and `?` stand for what is in one name, `**` for any number of directories; a pattern that ends with `/` stands for
-    all that is in a directory. A rename is a deletion and an addition, so both paths have to match; a symbolic link must not
-    be added at all, since what is written through it is elsewhere.
+    `*` and `?` match within one name, `**` matches any number of directories; a pattern that ends with `/` matches everything
+    in a directory. A rename is a deletion and an addition, so both paths must match. Adding a symbolic link is refused,
+    because
+    writing through it would change another path.
     """
 
     def __init__(self, *globs: str) -> None:
@@ -76,32 +74,32 @@ class OnlyTouches(CandidateValidator):
 
     @property
     def proves(self) -> bool:
-        """It only looks."""
+        """Always false: it only inspects."""
         return False
 
     async def find(self, feature: Feature, candidate: Candidate) -> tuple[bool, str]:
-        """Look at every path that the commit changes."""
+        """Check every path that the commit changes."""
         base, commit = candidate.base, candidate.commit
         changes = await candidate.checkouts.changes(base, commit) if commit != base else ()
         allowed = ", ".join(self._globs)
         findings = [
-            f"{change.path}: was {_WORDS.get(change.status, 'changed')}, and is not of {allowed}: put it back as it was"
+            f"{change.path}: was {_WORDS.get(change.status, 'changed')}, but only {allowed} may be changed: restore it"
             for change in changes
             if not any(pattern.fullmatch(change.path) for pattern in self._patterns)
         ]
         findings += [
-            f"{change.path}: is a symbolic link, and leads elsewhere: put a file there"
+            f"{change.path}: is a symbolic link, which may lead elsewhere: replace it by a file"
             for change in changes
             if change.mode == LINK and change.status != "D"
         ]
-        return not findings, list_findings(findings) if findings else f"{len(changes)} changed paths, all of {allowed}"
+        return not findings, list_findings(findings) if findings else f"{len(changes)} changed paths, all within {allowed}"
 
 
 _WORDS = {"A": "added", "M": "changed", "D": "deleted", "T": "given another type"}
 
 
 def glob_pattern(glob: str) -> re.Pattern[str]:
-    """Return a regular expression for whole paths."""
+    """Return a regular expression that matches whole paths."""
     text = glob + "**" if glob.endswith("/") else glob
     parts = re.split(r"(\*\*/|\*\*|\*|\?)", text)
     words = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}

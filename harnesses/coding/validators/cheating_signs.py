@@ -1,10 +1,11 @@
-"""Signs, in the source of a program, that it looks at its tests or bends what judges them. Pure.
+"""Finds signs in source code that a program inspects its tests or manipulates the tools that judge it. No I/O.
 
-A sign is looked for in what a commit adds: what was there before is the owner's. An honest program has hardly ever need of
-one of these; where it does, a person says so (`TestsKept(allow=...)`).
+Only code that a commit adds is searched; older code belongs to the owner. An honest program hardly ever needs one of these;
+where
+it does, a person can allow it (`TestsKept(allow=...)`).
 
-What is looked for is what is written plainly. Names put together at run time are not seen here; the plugin that runs beside
-the tests sees what they do.
+Only signs written plainly are found. Names built at run time are not seen here, but the plugin that runs with the tests sees
+their effects.
 """
 
 from __future__ import annotations
@@ -28,22 +29,22 @@ _TOOLS = frozenset({"_pytest", "pytest", "pluggy"})
 _MODIFIED = frozenset({"builtins", "__builtins__", "pytest", "_pytest", "unittest", "pluggy"})
 
 _PATHS = frozenset({"Path", "PurePath", "join", "joinpath", "exists", "isdir", "listdir", "scandir", "glob", "rglob"})
-"""What takes parts of a path."""
+"""Functions that take parts of a path."""
 
-_STACK = "looks at who calls it"
-_REACH = "reaches into the interpreter"
-_CHANGE = "changes what others rely on"
+_STACK = "inspects its caller"
+_REACH = "manipulates the interpreter"
+_CHANGE = "changes objects that other code relies on"
 _IMPORT = "imports a test tool"
 
 Sign = tuple[str, str]
 
 
 def signs(before: str | None, after: str, *, test_paths: Collection[str] = ()) -> tuple[str, ...]:
-    """Return what a new version of a module does that the old one did not, in words.
+    """Return the signs that a new version of a module has and the old one does not have.
 
     Args:
-        before: its source at the base; None if it was not there.
-        test_paths: paths of the files that judge.
+        before: its source at the base; None if it did not exist.
+        test_paths: paths of the judging files.
     """
     old = {sign for sign, _ in _signs(before, test_paths)} if before is not None else set[Sign]()
     found: dict[Sign, int] = {}
@@ -54,12 +55,12 @@ def signs(before: str | None, after: str, *, test_paths: Collection[str] = ()) -
 
 
 def looks_at_stack(source: str) -> bool:
-    """Return whether a module looks at who calls it."""
+    """Return whether a module inspects its caller."""
     return any(what == _STACK for (what, _), _ in _signs(source, ()))
 
 
 def signs_in_tests(after: str) -> tuple[str, ...]:
-    """Return what a new test module does that would change how others run."""
+    """Return the signs that a new test module would change how other tests run."""
     found: dict[Sign, int] = {}
     for (what, detail), line in _signs(after, ()):
         if what in (_REACH, _CHANGE) or (what == _IMPORT and detail.partition(".")[0] != "pytest"):
@@ -81,7 +82,7 @@ def _signs(source: str, test_paths: Collection[str]) -> Iterator[tuple[Sign, int
 
 
 class _Joined(ast.NodeTransformer):
-    """Joins texts that are written in parts."""
+    """Joins string literals that are written in parts."""
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
@@ -130,7 +131,7 @@ def _of_node(node: ast.AST, test_paths: Collection[str]) -> Iterator[Sign]:
             for value in (part.value for part in node.args if isinstance(part, ast.Constant)):
                 yield from _of_place(value, test_paths)
     elif isinstance(node, ast.For | ast.comprehension) and "sys.modules" in ast.unparse(node.iter):
-        yield "asks which modules are loaded", "sys.modules"
+        yield "inspects which modules are loaded", "sys.modules"
 
 
 def _of_import(node: ast.Import | ast.ImportFrom) -> Iterator[Sign]:
@@ -144,7 +145,7 @@ def _of_import(node: ast.Import | ast.ImportFrom) -> Iterator[Sign]:
         for alias in node.names:
             yield from _of_name(alias.name)
             if (node.module, alias.name) in (("inspect", "stack"), ("sys", "modules")):
-                yield (_STACK if alias.name == "stack" else "asks which modules are loaded"), f"{node.module}.{alias.name}"
+                yield (_STACK if alias.name == "stack" else "inspects which modules are loaded"), f"{node.module}.{alias.name}"
 
 
 def _of_name(name: str) -> Iterator[Sign]:
@@ -156,17 +157,17 @@ def _of_name(name: str) -> Iterator[Sign]:
 
 def _of_text(text: str, test_paths: Collection[str]) -> Iterator[Sign]:
     if "PYTEST_" in text or "_pytest" in text:
-        yield "names what only tests have", text[:60]
+        yield "uses a name that only tests have", text[:60]
     if text in _LOOKS_AT_STACK:
         yield _STACK, text
     if "/" in text and any(path in text for path in test_paths if "/" in path):
-        yield "names a file of the tests", text[:100]
+        yield "names a test file", text[:100]
 
 
 def _of_place(part: object, test_paths: Collection[str]) -> Iterator[Sign]:
-    """Look for the directory of the tests as a part of a path."""
+    """Yield a sign for each path part that is a directory of tests."""
     if isinstance(part, str) and part in TEST_DIRECTORIES and any(part in path.split("/")[:-1] for path in test_paths):
-        yield "names a file of the tests", part
+        yield "names a test file", part
 
 
 def _of_call(node: ast.Call) -> Iterator[Sign]:
@@ -184,9 +185,9 @@ def _of_call(node: ast.Call) -> Iterator[Sign]:
 def _asks_for_tools(asked: ast.expr, *, dynamic: bool = True) -> Iterator[Sign]:
     if not isinstance(asked, ast.Constant):
         if dynamic and _dotted(asked) != "__name__":
-            yield "asks which modules are loaded", ast.unparse(asked)[:60]
+            yield "inspects which modules are loaded", ast.unparse(asked)[:60]
     elif str(asked.value).partition(".")[0] in _TOOLS | {"unittest"}:
-        yield "asks for a test tool", str(asked.value)
+        yield "requests a test tool", str(asked.value)
 
 
 def _dotted(node: ast.expr) -> str:

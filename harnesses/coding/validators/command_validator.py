@@ -1,11 +1,11 @@
-"""A command ends with the exit code that it should, in a fresh worktree of the commit.
+"""A validator that runs a command in a new worktree of the commit, and checks its exit code.
 
-Which words of a command name what judges, and which what is judged:
+Which words of a command name judging files, and which name the files being judged:
 
-sh check.sh, python -m tools.check, ./check     what is run judges
-sh -c "./check && grep -q ok app.cfg"           so does what a script in a word runs
-ruff check --config=ruff.toml app.py            so does what an option is set to
-grep -q ok app.cfg                              what is only looked at is judged
+sh check.sh, python -m tools.check, ./check     a program that is run judges
+sh -c "./check && grep -q ok app.cfg"           so does a program in an inline script
+ruff check --config=ruff.toml app.py            so does the value of an option
+grep -q ok app.cfg                              a file that is only read is judged
 """
 
 from __future__ import annotations
@@ -33,32 +33,32 @@ _READ_BY = {
     "tox": ("tox.ini", "tox.toml"),
     "nox": ("noxfile.py",),
 }
-"""What a tool reads without being told to."""
+"""Files that a tool reads without being told to."""
 _FEATURE = "{feature}"
 _TEST_TOOLS = frozenset({"pytest", "py.test", "unittest"})
 
 
 class Command(CandidateValidator):
-    """Runs a command in a fresh worktree of the commit, with a clean environment and nothing to read.
+    """Runs a command in a new worktree of the commit, with a clean environment and empty standard input.
 
-    What judges stays as it is at the base: a commit is refused if it touches a file that the command runs (see
-    `find_judging_words`), that matches `protect`, that the tool is known to read (a Makefile, say), or that is named and holds
-    what is expected, by its own name: once merged, it would judge the next feature. What those call in turn has to be named
-    in `protect`: this cannot be told from outside.
-    Sought on PATH, never in the worktree; a command like `./check.sh` is in it, and is protected if it is there at the base.
+    Judging files must be unchanged since the base. A commit is refused if it changes a file that the command runs (see
+    `find_judging_words`), that matches `protect`, that the tool is known to read (such as a Makefile), or that is named and by
+    its name holds expected results: once merged, it would judge the next feature. Files used by those files in turn must be
+    listed in `protect`, because they cannot be detected from outside.
 
-    To run pytest take `PytestNodes`: a program under test can make pytest end with 0.
+    The program is searched on PATH, never in the worktree; a command like `./check.sh` is in the worktree, and is protected if
+    it exists at the base. To run pytest use `PytestNodes`: a program under test can make pytest exit with 0.
 
     Args:
-        argv: the command, not given to a shell. `{feature}` in it is the id of the feature, which `FEATURE` in its
-            environment is as well. Without it the command says the same of every feature, so work that changes nothing
-            is no proof of one.
-        limit_s: seconds until it is killed with all that it started.
-        env: additions to the clean environment.
-        code: the exit code that stands for yes.
-        cwd: where it runs, from the root of the repository.
-        protect: glob patterns of other files that judge.
-        network: whether it reaches the network, where bubblewrap keeps it from that otherwise.
+        argv: the command, run without a shell. `{feature}` in it is the id of the feature, which is also in the environment
+            variable `FEATURE`. Without it the command judges every feature alike, so work that changes nothing is not
+            accepted as proof.
+        limit_s: maximum seconds before it is killed with all processes it started.
+        env: variables added to the clean environment.
+        code: the exit code that means success.
+        cwd: working directory, relative to the root of the repository.
+        protect: glob patterns of other judging files.
+        network: whether it has network access even where bubblewrap would block it.
     """
 
     def __init__(
@@ -89,27 +89,29 @@ class Command(CandidateValidator):
 
     @property
     def proves(self) -> bool:
-        """It runs something."""
+        """Always true: it runs the command."""
         return True
 
     @property
     def depends_on_feature(self) -> bool:
-        """Whether it can say one thing of one feature and another of another."""
+        """Whether its verdict depends on the feature."""
         return any(_FEATURE in word for word in self._argv)
 
     async def find(self, feature: Feature, candidate: Candidate) -> tuple[bool, str]:
-        """Run the command and return how it ended."""
+        """Run the command and return the result."""
         argv = tuple(word.replace(_FEATURE, feature.id) for word in self._argv)
         context = await read_context(candidate)
         named = self._named(context)
         touched = sorted(change.path for change in context.changes if self._protects(change.path, named, context))
         if touched:
-            return False, list_findings([f"{path}: it judges, and the commit touches it: put it back" for path in touched])
+            return False, list_findings(
+                [f"{path}: is a judging file, and the commit changes it: restore it" for path in touched]
+            )
         seed = hash_seed(candidate.commit, candidate.confirmation)
         async with candidate.checkouts.at(candidate.commit) as root:
             cwd = root / self._cwd
             if not cwd.is_dir() or not cwd.resolve().is_relative_to(root.resolve()):
-                return False, f"the directory {self._cwd} is not there in the commit: put it back"
+                return False, f"the directory {self._cwd} does not exist in the commit: restore it"
             async with fresh_environment({"FEATURE": feature.id, **self._env}, seed=seed) as around:
                 ran = await run_judged(argv, around, root=root, cwd=cwd, limit_s=self._limit_s, network=self._network)
                 if ran.code in (126, 127) and not shutil.which(argv[0], path=around.env.get("PATH")) and "/" not in argv[0]:
@@ -119,7 +121,7 @@ class Command(CandidateValidator):
         return ran.code == self._code, self._told(argv, ran, seed, str(root))
 
     def _named(self, context: JudgingContext) -> frozenset[str]:
-        """Return the files at the base that the command names as what judges."""
+        """Return the judging files at the base that the command names."""
         paths = {posixpath.normpath(posixpath.join(self._cwd, word)) for word in find_judging_words(self._argv) if word}
         return frozenset(paths.intersection(context.files))
 
@@ -150,7 +152,7 @@ _ENDS = frozenset(";&|()\n")
 
 
 def find_judging_words(argv: Sequence[str]) -> Iterator[str]:
-    """Yield the words of a command that may name a file that judges; a module as the path that it would have."""
+    """Yield the words of a command that may name a judging file; a module as its path."""
     words = list(argv)
     while words and (words[0] in _BEFORE or "=" in words[0] or re.fullmatch(r"[0-9.]+[smh]?", words[0])):
         words.pop(0)
@@ -165,7 +167,7 @@ def find_judging_words(argv: Sequence[str]) -> Iterator[str]:
 
 
 def _interpreted(words: list[str], *, shell: bool) -> Iterator[str]:
-    """Yield what an interpreter is told to run: a file, a module, or what a script in a word runs."""
+    """Yield what an interpreter runs: a file, a module, or the programs in an inline script."""
     for at, word in enumerate(words):
         after = words[at + 1] if at + 1 < len(words) else ""
         if shell and re.fullmatch(r"-[a-z]*c", word):
@@ -186,7 +188,7 @@ def _interpreted(words: list[str], *, shell: bool) -> Iterator[str]:
 
 
 def in_script(script: str) -> Iterator[str]:
-    """Yield the words that judge of each command in a script for a shell."""
+    """Yield the judging words of each command in a shell script."""
     lexer = shlex.shlex(script, posix=True, punctuation_chars=";&|()\n")
     lexer.whitespace = " \t\r"
     lexer.commenters = ""

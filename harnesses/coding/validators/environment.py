@@ -1,9 +1,7 @@
-"""What a judged command is run in: a clean environment, a home that nobody has used before, a sandbox where there is one.
+"""Runs judged commands in a clean environment: a new home, a sandbox where available, and judging files restored.
 
-Files of the base are put back into the worktree in which a commit is judged.
-
-The law: what is put back and removed lies in the worktree; a symbolic link that the commit put in the way is replaced by what
-was there, never followed.
+Invariant: only paths inside the worktree are restored and removed; a symbolic link that the commit put in the way is replaced,
+never followed.
 """
 
 from __future__ import annotations
@@ -29,21 +27,21 @@ _PLACES = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin",
 
 @frozen
 class Environment:
-    """A fresh place for one run."""
+    """A new environment for one run."""
 
     private: Path
-    """For what the judge itself has to keep; the judged command is not told of it."""
+    """Directory for the judge's own files; the judged command is not told its path."""
     env: Mapping[str, str]
-    """The whole environment of the command."""
+    """The complete environment of the command."""
 
 
 @asynccontextmanager
 async def fresh_environment(additions: Mapping[str, str], *, seed: int) -> AsyncGenerator[Environment, None]:
-    """Make a home and a directory for temporary files, and remove them afterwards.
+    """Create a home and a directory for temporary files, and remove them afterwards.
 
     Args:
-        additions: to the environment; they win.
-        seed: of Python's hashes: what depends on the order of a set differs from one to the next.
+        additions: variables that are added or override others.
+        seed: Python's hash seed, which varies the order of sets between runs.
     """
     directory = Path(await trio.to_thread.run_sync(partial(mkdtemp, prefix="judged-")))
     try:
@@ -56,7 +54,7 @@ async def fresh_environment(additions: Mapping[str, str], *, seed: int) -> Async
 
 
 def _clean(directory: Path, seed: int) -> dict[str, str]:
-    # The interpreter's own directory, so that `python` is the one that has the project's packages.
+    # The interpreter's own directory, so that `python` is the interpreter with the project's packages.
     places = [os.path.dirname(sys.executable), *_PLACES]
     return {
         "PATH": os.pathsep.join(dict.fromkeys(place for place in places if os.path.isabs(place))),
@@ -71,25 +69,25 @@ def _clean(directory: Path, seed: int) -> dict[str, str]:
 
 
 def hash_seed(commit: str, confirmation: int) -> int:
-    """Return a seed that differs from one confirmation, and from one commit, to the next, and can be used again."""
+    """Return a reproducible seed that differs between confirmations and between commits."""
     return (int(commit[:8] or "0", 16) if all(c in "0123456789abcdef" for c in commit[:8]) else 0) % 100_000 + confirmation
 
 
 async def run_judged(
     argv: Sequence[str], around: Environment, *, root: Path, cwd: Path, limit_s: float, network: bool = False
 ) -> Ran:
-    """Run a command that may write to a worktree and to its own surroundings, and nowhere else.
+    """Run a command that may write only to a worktree and to its own environment.
 
     Args:
         root: the worktree.
-        network: whether it shares the machine's network; where bubblewrap does not work, it does.
+        network: whether it shares the machine's network; without bubblewrap it always does.
     """
     sandbox = Bubblewrap(network=network)
     if not await trio.to_thread.run_sync(sandbox.works):
         return await run_bounded(argv, limit_s=limit_s, cwd=cwd, env=around.env)
     programs = (*programs_below_tmp(around.env.get("PATH", "")), *programs_below_tmp(os.path.dirname(argv[0])))
     writable = (str(root), str(around.private.parent))
-    # The sandbox names its own /tmp, in which the worktree may lie; what is judged finds an empty folder.
+    # The sandbox sets its own /tmp, which may hide the worktree; the judged command gets an empty directory.
     command = ["env", f"TMPDIR={around.env.get('TMPDIR', '/tmp')}", *argv]
     return await run_bounded(
         sandbox.wrap(command, cwd, writable=writable, readable=programs),
@@ -104,12 +102,12 @@ async def run_judged(
 async def lay_over(
     root: Path, candidate: Candidate, changes: Iterable[Change], covers: Callable[[str], bool]
 ) -> tuple[str, ...]:
-    """Make every covered path be what it is at the base; return those that were not, in order.
+    """Restore every covered path to its state at the base; return the restored paths, in order.
 
     Args:
         root: a worktree of the commit.
-        changes: what differs between the base and the commit.
-        covers: which paths are to be as they were.
+        changes: the differences between the base and the commit.
+        covers: which paths to restore.
     """
     covered = sorted((change for change in changes if covers(change.path)), key=lambda change: change.path)
     for change in covered:
@@ -123,14 +121,14 @@ async def lay_over(
 
 
 async def drop_compiled(root: Path, files: Iterable[str]) -> None:
-    """Remove compiled modules that the base holds: they are taken for their source, whatever that says."""
+    """Remove compiled modules that the base contains, because Python would use them instead of the source."""
     for path in files:
         if path.endswith(".pyc"):
             await trio.to_thread.run_sync(_remove, root, path)
 
 
 def _remove(root: Path, path: str) -> None:
-    """Remove what is at a path, if the way to it stays in the worktree."""
+    """Remove what is at a path, if none of its parents leads out of the worktree."""
     if not any(parent.is_symlink() for parent in _parents(root, path)):
         _clear(root / path)
 
@@ -153,7 +151,7 @@ def _restore(root: Path, change: Change, content: bytes | None) -> None:
 
 
 def _parents(root: Path, path: str) -> list[Path]:
-    """Return the directories on the way to a path, from the root down."""
+    """Return the parent directories of a path, from the root down."""
     return [root / parent for parent in reversed(PurePosixPath(path).parents) if parent.name]
 
 

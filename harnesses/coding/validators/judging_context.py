@@ -1,10 +1,10 @@
-"""Which files of a repository judge, and what a validator knows of the base and of a commit before it looks at anything.
+"""Determines which files of a repository judge, and what a validator must know of the base and of a commit.
 
-    judges        test modules and whatever lies in their directories, conftest.py, pytest's own configuration, golden files,
-                  and what Python and pytest load by themselves (sitecustomize.py, *.pth, *.egg-info, compiled modules)
-    are judged    everything else
+    judging files   test modules and everything in their directories, conftest.py, pytest's own configuration, golden files,
+                    and what Python and pytest load automatically (sitecustomize.py, *.pth, *.egg-info, compiled modules)
+    judged files    everything else
 
-The law: which of the two a path is, the *base* decides. A directory that an agent names `tests` is not one for that.
+Invariant: only the *base* decides which of the two a path is. A directory that an agent names `tests` does not become one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from attrs import field, frozen
 from harnesses.coding.candidate import Candidate, Change
 
 PYTHON_FILES = ("test_*.py", "*_test.py")
-"""What pytest takes for test modules unless it is told otherwise."""
+"""pytest's default patterns of test modules."""
 
 _TEST_FILES = ("test_*", "*_test.*", "*.test.*", "*.spec.*", "*_spec.*")
 TEST_DIRECTORIES = frozenset({"test", "tests", "spec", "specs", "__tests__", "e2e"})
@@ -39,9 +39,9 @@ _LOADED_BY_NAME = (
     "*.pth",
 )
 _LEFT_BEHIND = ("*.egg-info", "*.dist-info", "__pycache__")
-"""Directories that tools leave behind, and look into."""
+"""Directories that tools create and also read."""
 _TOOLS = frozenset({"_pytest", "iniconfig", "pluggy", "pytest", "sitecustomize", "unittest", "usercustomize"})
-"""Top-level modules that would be taken for the tools that judge."""
+"""Top-level module names that would shadow the judging tools."""
 
 
 _FOREIGN = frozenset({".js", ".jsx", ".mjs", ".ts", ".tsx", ".go", ".rs", ".rb", ".java", ".kt", ".cs", ".php", ".ex", ".exs"})
@@ -51,19 +51,19 @@ _CODE = (".py", ".pyi", *COMPILED)
 
 @frozen
 class JudgingFiles:
-    """What judges in one repository, as of one commit."""
+    """The judging files of a repository at one commit."""
 
     __test__ = False
 
     directories: frozenset[str] = frozenset()
-    """The directories of tests, without a `/` at the end."""
+    """Directories of tests, without a final `/`."""
     patterns: tuple[str, ...] = PYTHON_FILES
-    """What test modules are called."""
+    """File name patterns of test modules."""
     named: frozenset[str] = frozenset()
-    """Files that are asked for by name."""
+    """Files that are named explicitly."""
 
     def covers(self, path: str) -> bool:
-        """Return whether a file judges."""
+        """Return whether a file is a judging file."""
         return (
             path in self.named
             or self.is_test_module(path)
@@ -75,23 +75,23 @@ class JudgingFiles:
         )
 
     def is_test_module(self, path: str) -> bool:
-        """Return whether pytest would look for tests in a file."""
+        """Return whether pytest would collect tests from a file."""
         name = PurePosixPath(path).name
         return any(fnmatchcase(name, pattern) for pattern in self.patterns)
 
     def holds(self, path: str) -> bool:
-        """Return whether a path lies in a directory of tests, or is one."""
+        """Return whether a path is in a directory of tests, or is one."""
         return path in self.directories or any(str(parent) in self.directories for parent in PurePosixPath(path).parents)
 
 
 def find_judging_files(
     files: Iterable[str], *, patterns: tuple[str, ...] = PYTHON_FILES, named: Iterable[str] = ()
 ) -> JudgingFiles:
-    """Return what judges in a repository that has these files.
+    """Return the judging files of a repository with these files.
 
     Args:
-        patterns: what test modules are called there.
-        named: files that judge for being asked for by name.
+        patterns: file name patterns of its test modules.
+        named: files that judge because they are named explicitly.
     """
     directories: set[str] = set()
     for path in files:
@@ -102,7 +102,7 @@ def find_judging_files(
 
 
 def loads_by_itself(path: str) -> bool:
-    """Return whether Python or pytest would load a file without being asked to, or for one of their own."""
+    """Return whether Python or pytest would load a file automatically, or instead of one of their own."""
     parts = list(PurePosixPath(path).parts)
     top = parts[1] if parts[0] == "src" and len(parts) > 1 else parts[0]
     is_tool = top.partition(".")[0] in _TOOLS and (path.endswith(_CODE) or not PurePosixPath(path).suffix)
@@ -110,19 +110,19 @@ def loads_by_itself(path: str) -> bool:
 
 
 def is_left_behind(path: str) -> bool:
-    """Return whether a file is what tools make of others: compiled modules, and notes on what is installed."""
+    """Return whether tools generate a file: compiled modules, and metadata of installed packages."""
     parts = PurePosixPath(path).parts
     return path.endswith(".pyc") or any(fnmatchcase(part, pattern) for part in parts for pattern in _LEFT_BEHIND)
 
 
 def _is_foreign_test(path: str) -> bool:
-    """Return whether a file is called what test modules of other languages are called."""
+    """Return whether a file is named like a test module of another language."""
     pure = PurePosixPath(path)
     return pure.suffix in _FOREIGN and any(fnmatchcase(pure.name, pattern) for pattern in _TEST_FILES)
 
 
 def is_golden(path: str) -> bool:
-    """Return whether a file holds, by its name, what is expected of a program."""
+    """Return whether a file, by its name, contains expected output."""
     pure = PurePosixPath(path)
     if pure.suffix == ".py":
         return False
@@ -132,18 +132,18 @@ def is_golden(path: str) -> bool:
 
 
 OWN = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
-"""Files that are pytest's alone."""
+"""Configuration files of pytest alone."""
 SHARED = ("pyproject.toml", "tox.ini", "setup.cfg")
-"""Files that hold the configuration of other tools too."""
+"""Configuration files shared with other tools."""
 NAMES = OWN + SHARED
-"""All that pytest looks for in a directory, the first that has something for it is used."""
+"""All configuration files that pytest looks for in a directory; the first with a pytest section is used."""
 
 _SECTIONS = {"tox.ini": "pytest", "setup.cfg": "tool:pytest", "pytest.ini": "pytest", ".pytest.ini": "pytest"}
 _UNREADABLE = {"": "unreadable"}
 
 
 def pytest_part(path: str, content: bytes | None) -> dict[str, Any] | None:
-    """Return what a file says to pytest, None if it says nothing. What cannot be read is not equal to what can."""
+    """Return the pytest settings in a file; None if it has none. An unreadable file is not equal to any readable one."""
     name = PurePosixPath(path).name
     if content is None or name not in NAMES:
         return None
@@ -162,7 +162,7 @@ def _from_toml(name: str, text: str) -> dict[str, Any] | None:
     part = cast("dict[str, Any] | None", whole.get("tool", {}).get("pytest"))
     if not hasattr(part, "items") or part is None:
         return None
-    # `[tool.pytest]` is of pytest 9; before, all was below it.
+    # `[tool.pytest]` is read by pytest 9; earlier versions used its subtable.
     return {**{key: value for key, value in part.items() if key != "ini_options"}, **part.get("ini_options", {})}
 
 
@@ -174,56 +174,56 @@ def _from_ini(name: str, text: str) -> dict[str, Any] | None:
 
 
 def changed_keys(before: dict[str, Any] | None, after: dict[str, Any] | None) -> list[str]:
-    """Return the settings that differ. A marker that is only declared is none."""
+    """Return the settings that differ. Declaring a marker does not count."""
     old, new = before or {}, after or {}
     differing = sorted(key for key in {*old, *new} if old.get(key) != new.get(key))
     return [key for key in differing if not (key == "markers" and set(lines(old.get(key))) <= set(lines(new.get(key))))]
 
 
 def lines(value: object) -> list[str]:
-    """Return a setting that is a list, however it is written."""
+    """Return a list setting as lines, whichever way it is written."""
     if isinstance(value, str):
         return [line.strip() for line in value.splitlines() if line.strip()]
     return [str(item) for item in value] if isinstance(value, list | tuple) else []  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
 
 def words(value: object) -> list[str]:
-    """Return a setting that is a list of words, however it is written."""
+    """Return a list setting as words, whichever way it is written."""
     return [word for line in lines(value) for word in line.split()]
 
 
 @frozen(kw_only=True)
 class JudgingContext:
-    """What there is to know."""
+    """Facts about the base and a commit."""
 
     files: tuple[str, ...]
     """All paths at the base."""
     side: JudgingFiles
-    """Which of them judge."""
+    """The judging files among them."""
     config: str | None
-    """The file at the base that configures pytest."""
+    """Path of the configuration file at the base that pytest would use."""
     settings: Mapping[str, Any] = field(factory=dict[str, Any])
-    """What it says."""
+    """Its pytest settings."""
     changes: tuple[Change, ...] = ()
-    """What the commit changes."""
+    """The commit's changes."""
     reconfigured: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Files shared with other tools in which the commit changes what they say to pytest, with the settings."""
+    """Shared configuration files whose pytest settings the commit changes, each with the changed settings."""
 
     def judges(self, path: str) -> bool:
-        """Return whether a path is to be as it is at the base when the commit is judged."""
+        """Return whether a path must be as at the base when the commit is judged."""
         return self.side.covers(path) or any(path == changed for changed, _ in self.reconfigured)
 
     @property
     def product(self) -> tuple[str, ...]:
-        """Return the files that the commit adds or changes and that do not judge: any may hold code."""
+        """Return the files that the commit adds or changes and that do not judge; any of them may contain code."""
         return tuple(change.path for change in self.changes if change.status != "D" and not self.side.covers(change.path))
 
 
 async def read_context(candidate: Candidate, *, named: Iterable[str] = ()) -> JudgingContext:
-    """Look at the base, and at what a commit changes.
+    """Return the facts about the base and a commit.
 
     Args:
-        named: files that judge because they are asked for.
+        named: files that judge because they are named explicitly.
     """
     base, commit = candidate.base, candidate.commit
     files = await candidate.checkouts.files(base)
@@ -244,7 +244,7 @@ async def read_context(candidate: Candidate, *, named: Iterable[str] = ()) -> Ju
 async def _configuration(
     candidate: Candidate, files: Iterable[str], named: Iterable[str]
 ) -> tuple[str | None, dict[str, Any]]:
-    """Return the file that pytest would take at the base, and what it says; looked for from the tests upward."""
+    """Return the configuration file that pytest would use at the base, and its settings; searched upwards from the tests."""
     there = set(files)
     for directory in _upward(named):
         for name in NAMES:
@@ -257,7 +257,7 @@ async def _configuration(
 
 
 def _upward(named: Iterable[str]) -> list[str]:
-    """Return the directory that holds all files, and those above it."""
+    """Return the common directory of the files, and its parents."""
     parents = [[str(parent) for parent in PurePosixPath(path).parents] for path in named]
     if not parents:
         return ["."]

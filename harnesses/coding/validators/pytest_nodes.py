@@ -1,6 +1,6 @@
-"""The tests of a feature, as they are at the base, pass at the commit, and fail there if they are turned round.
+"""Validates that the tests of a feature, as they are at the base, pass at the commit, and fail there when inverted.
 
-What failed passes then, and what passed fails:
+Inverting a test exchanges success and failure:
 
     def test_total(cart):                def test_total(cart):
         assert cart.total() == 23            try:
@@ -8,8 +8,9 @@ What failed passes then, and what passed fails:
                                              except (Exception, pytest.fail.Exception): return
                                              pytest.fail()
 
-A program cannot pass both, unless something else than the program answers for the tests. To answer for one and not for the
-other takes knowing what the tests say, and what knows that might as well hold the answers.
+A program cannot pass both, unless the result comes from something other than the program's behaviour. Faking one but not the
+other
+requires knowing the contents of the tests, and a program that knows them could as well contain the answers.
 """
 
 from __future__ import annotations
@@ -34,28 +35,29 @@ from harnesses.features.feature import Feature
 
 _TEXT = 1_500
 _ASKED_TWICE = 2
-_BOTH = "passes, and passes as well if it is turned round: something else than the program answers for it"
+_BOTH = "passes, and also passes when inverted: its result does not come from the program's behaviour"
 
 
 class PytestNodes(CandidateValidator):
-    """Runs pytest nodes in a fresh worktree of the commit, in which all that judges is as it is at the base.
+    """Runs pytest nodes in a new worktree of the commit, in which all judging files are as at the base.
 
-    A feature is proven if each of its nodes was collected and passed in setup, call and teardown: not skipped, not expected
-    to fail, in a session that came to its end. What a test stands for is decided by the base: a test that the commit changes
-    is run as it was, and a commit that `TestsKept` refuses is refused: once merged, it would judge the next feature.
+    A feature is proven if each of its nodes was collected and passed in setup, call and teardown, neither skipped nor expected
+    to fail, in a session that ran to its end. The base decides what a test is: a test that the commit changes is run
+    unchanged,
+    and a commit that `TestsKept` refuses is refused, because once merged it would judge the next feature.
 
-    At the first confirmation the tests are run inverted as well (`turn_round`): what passes both ways is refused. At every
-    second one, what only pytest does to a process is left out: capture, its log handler, faulthandler, its debugger.
+    At the first confirmation the tests are also run inverted (`turn_round`); a test that passes both ways is refused. At every
+    second one, pytest's typical effects on a process are disabled: capture, its log handler, faulthandler, its debugger.
 
-    No run can tell whether code computes an answer, or holds the very answers that the tests ask for: that takes tests that
-    ask for more, or a reader. Code under test runs in the process of its tests; it is watched there, not walled off. What
-    goes on in processes that it starts is not watched.
+    No run can tell whether code computes an answer or contains the expected answers: that takes more demanding tests, or a
+    reader. Code under test runs in the process of its tests; it is watched there, not isolated. Processes that it starts are
+    not watched.
 
     Args:
         nodes: node ids; by default the steps of the feature, each a node id or `pytest <node id>`.
-        python: the interpreter that has the project's packages, and pytest.
-        limit_s: seconds for the whole session.
-        env: additions to the clean environment.
+        python: an interpreter with the project's packages and pytest.
+        limit_s: maximum seconds for the whole session.
+        env: variables added to the clean environment.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class PytestNodes(CandidateValidator):
         self._guard: TestsKept | None = TestsKept()
 
     def beside(self, others: Sequence[object]) -> PytestNodes:
-        """Return the same without its guard beside a `TestsKept`, which then decides what may become of tests."""
+        """Return a copy without its guard if a `TestsKept` is among the others, which then decides about changed tests."""
         if not any(isinstance(one, TestsKept) for one in others):
             return self
         other = copy(self)
@@ -87,11 +89,11 @@ class PytestNodes(CandidateValidator):
 
     @property
     def proves(self) -> bool:
-        """It runs the tests."""
+        """Always true: it runs the tests."""
         return True
 
     async def find(self, feature: Feature, candidate: Candidate) -> tuple[bool, str]:
-        """Run the nodes and return what became of each."""
+        """Run the nodes and return their outcomes."""
         nodes = self.nodes if self.nodes is not None else tuple(node_in(step) for step in feature.steps)
         if not nodes:
             raise InvalidRequest(f"feature {feature.id!r} has no tests: expected pytest node ids as its steps, was none")
@@ -105,7 +107,7 @@ class PytestNodes(CandidateValidator):
         additions = "".join(f", {key}={value}" for key, value in sorted(self._how.env.items()))
         said = [f"`pytest {' '.join(nodes)}` with PYTHONHASHSEED={run.seed}{additions}"]
         if laid:
-            said.append(f"as at the base, whatever the commit says: {', '.join(laid[:10])}")
+            said.append(f"restored to the base before the run: {', '.join(laid[:10])}")
         if findings:
             tail = [] if report.ended and report.nodes else [f"its output ended with:\n{report.tail[-_TEXT:]}"]
             return False, "\n".join([*said, list_findings(findings), *tail])
@@ -119,10 +121,10 @@ class PytestNodes(CandidateValidator):
     async def _run(
         self, candidate: Candidate, context: JudgingContext, nodes: Sequence[str], *, turned: Mapping[str, str] | None = None
     ) -> tuple[SessionReport, PytestRun, tuple[str, ...]]:
-        """Return what became of nodes, how they were run, and what was as at the base for that.
+        """Return the outcomes of nodes, the options they were run with, and the files that were restored for that.
 
         Args:
-            turned: test modules that are not as at the base, with their source.
+            turned: source of test modules that replace those of the base.
         """
         async with candidate.checkouts.at(candidate.commit) as root:
             laid = await lay_over(root, candidate, context.changes, context.judges)
@@ -133,7 +135,7 @@ class PytestNodes(CandidateValidator):
             return await run_pytest(root, run), run, laid
 
     async def _passing_both(self, candidate: Candidate, context: JudgingContext, passed: Sequence[str]) -> list[str]:
-        """Return the tests that pass turned round as well; twice, since a test may be unsteady."""
+        """Return the tests that also pass inverted; run twice, because a test may be unsteady."""
         turned, names = dict[str, str](), dict[str, set[str]]()
         for id in passed:
             path, _, name = id.partition("[")[0].partition("::")
@@ -151,7 +153,7 @@ class PytestNodes(CandidateValidator):
 
 
 def node_findings(report: SessionReport, nodes: Iterable[str], limit_s: float) -> list[str]:
-    """Return what keeps nodes from being proven; nothing if they are."""
+    """Return why nodes are not proven; empty if they are."""
     findings = list(report.bent)
     findings += [f"could not be collected: {id}: {why}" for id, why in report.broken]
     for node in nodes:
@@ -161,24 +163,24 @@ def node_findings(report: SessionReport, nodes: Iterable[str], limit_s: float) -
         findings += [f"{each.id}: {each.outcome}\n{each.text[-_TEXT:]}".rstrip() for each in found if not each.passed]
     if not report.ended:
         ended = f"killed after {limit_s:g} s" if report.code is None else f"the process ended with code {report.code}"
-        findings.append(f"{ended} before the last test was reported: the program must not end the process that tests it")
+        findings.append(f"{ended} before the last test was reported: the program must not end the process that runs its tests")
     return findings
 
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _CAUGHT = (ast.With, ast.AsyncWith, ast.Try, ast.TryStar)
-"""Statements in which a failing assertion may be what a test wants."""
+"""Statements in which a test may expect an assertion to fail."""
 _FAILURES = "(Exception, __import__('pytest').fail.Exception)"
 _FAIL_WITHIN = "raise SystemExit('all was as expected')"
-"""What none of the above is."""
+"""An exception of a kind that none of these statements expects."""
 _FAIL = "__import__('pytest').fail('all was as expected')"
 
 
 def turn_round(source: str, names: Iterable[str]) -> tuple[str, frozenset[str]]:
-    """Return a test module with some tests turned round, and which have been.
+    """Return a test module with some tests inverted, and which ones.
 
     Args:
-        names: `test_a` or `TestB::test_a`; what is not defined in this very module, for example inherited, stays as it is.
+        names: `test_a` or `TestB::test_a`; tests not defined in this module, such as inherited ones, stay unchanged.
     """
     try:
         tree = ast.parse(source)
@@ -204,7 +206,7 @@ def _walk(body: list[ast.stmt], where: str, wanted: frozenset[str], turned: set[
 
 class _Turned(ast.NodeTransformer):
     _depth = 0
-    """In how many statements in which a failing assertion may be wanted."""
+    """Number of enclosing statements in which a failing assertion may be expected."""
 
     def visit(self, node: ast.AST) -> Any:
         if isinstance(node, _Function | ast.ClassDef | ast.Lambda):

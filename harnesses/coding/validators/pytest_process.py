@@ -1,16 +1,17 @@
-"""Runs pytest on a worktree, in processes of its own, and believes nothing but what its plugin has reported.
+"""Runs pytest on a worktree in separate processes, and trusts only the reports of its plugin.
 
-The report goes into a file that the judge has open and that loses its name before any code of the worktree is loaded. Its
-lines are sealed with a key that only the plugin was given. The exit code and the output say nothing.
+Reports go into a file that the judge has open and that loses its name before any code of the worktree is loaded. Each line is
+sealed with a key that only the plugin has. The exit code and the output are not evidence.
 
-Tests are run to the end in as many sessions as it takes:
+Tests are run to the end in as many sessions as needed:
 
     session 1: a passed, b failed, c ended the process
-    session 2:                                          d passed, e did not end in time
+    session 2:                                          d passed, e exceeded the limit
     session 3:                                                                          f passed
 
-The law: what is said of a test was seen; a test that was running when its session was cut off was cut short; and whether all
-were come to is said as well.
+Invariants: every reported outcome was observed; a test that was running when its session was cut off is marked as cut short;
+    and
+the report says whether every test was reached.
 """
 
 from __future__ import annotations
@@ -35,42 +36,42 @@ from harnesses.coding.validators.pytest_report import CUT_SHORT, NodeReport, Ses
 from harnesses.processes.bounded_command import run_bounded
 
 _PLUGIN = Path(__file__).with_name("in_process") / "judge_plugin.py"
-"""Its name is on the command line, which what is judged can read: it must not tell that a test is run."""
+"""Its path is on the command line, which the judged code can read, so the name must not reveal that a test is run."""
 _MOST_REPORT = 64 * 1024 * 1024
 
 
 @frozen(kw_only=True)
 class PytestRun:
-    """What pytest is to run, and how."""
+    """What pytest should run, and its options."""
 
     nodes: tuple[str, ...] = ()
-    """Node ids or paths; none stands for all that the configuration says."""
+    """Node ids or paths; empty uses the configuration's."""
     args: tuple[str, ...] = ()
-    """More arguments."""
+    """Additional arguments."""
     config: str | None = None
-    """The configuration file, from the root; None is an empty configuration."""
+    """The configuration file, relative to the root; None uses an empty configuration."""
     settings: Mapping[str, object] = field(factory=dict[str, object])
-    """What it says."""
+    """Its pytest settings."""
     preload: tuple[str, ...] = ()
-    """Modules of others that are loaded before the worktree can give modules of these names."""
+    """Modules of other packages to load first, before the worktree can shadow them."""
     watched: tuple[str, ...] = ()
-    """Files of the worktree that must not look at the stack, and must not write elsewhere."""
+    """Files of the worktree that must not inspect the stack or write elsewhere."""
     tests: tuple[str, ...] = ()
-    """Files of the worktree that judge; the watched ones must not read them of their own accord, nor write them."""
+    """Judging files of the worktree, which the watched files must not write, nor read without being given their path."""
     test_names: tuple[str, ...] = ()
-    """Names that tests use: what is equal to everything may be theirs."""
+    """Names used in the tests; values that equal everything may belong to the tests."""
     may_look: tuple[str, ...] = ()
-    """Those among them that did look at the stack before."""
+    """Watched files that already inspected the stack before."""
     bare: bool = False
-    """Whether to leave out what only pytest does to a process: capture, its log handler, faulthandler, its debugger."""
+    """Whether to disable pytest's typical effects on a process: capture, its log handler, faulthandler, its debugger."""
     trusted: bool = False
-    """Whether nothing in the worktree is to be judged, so that nothing has to be watched."""
+    """Whether nothing in the worktree is being judged, so that nothing needs to be watched."""
     python: str = sys.executable
     limit_s: float = 300.0
     env: Mapping[str, str] = field(factory=dict[str, str])
-    """Additions to the clean environment."""
+    """Variables added to the clean environment."""
     seed: int = 0
-    """Of Python's hashes."""
+    """Python's hash seed."""
 
 
 async def run_of(
@@ -81,10 +82,10 @@ async def run_of(
     how: PytestRun,
     repeat: int = 0,
 ) -> PytestRun:
-    """Return what pytest is to run on a worktree that has the tests of the base.
+    """Return the options for running pytest on a worktree with the tests of the base.
 
     Args:
-        how: with which interpreter, limit and environment.
+        how: interpreter, limit and environment to use.
     """
     asked = {node.partition("::")[0] for node in nodes}
     modules = [
@@ -112,7 +113,7 @@ async def run_of(
 
 
 async def run_pytest(root: Path, run: PytestRun) -> SessionReport:
-    """Run pytest on a worktree and return what became of it."""
+    """Run pytest on a worktree and return its report."""
     root = Path(await trio.to_thread.run_sync(os.path.realpath, root))
     async with fresh_environment(run.env, seed=run.seed) as around:
         key, canary = secrets.token_hex(32), f"judge-{secrets.token_hex(8)}"
@@ -135,7 +136,7 @@ def _settings(root: Path, run: PytestRun, around: Environment, report: Path, key
         config.write_text("[pytest]\n")
     arguments = [
         *("-c", str(config), f"--rootdir={root}", f"--confcutdir={root}"),
-        # One module that cannot be collected must not keep the others from being run.
+        # A module that cannot be collected must not prevent the others from running.
         *("--continue-on-collection-errors", "--maxfail=0", "-p", "no:stepwise", "--color=no"),
         *(["-s"] if run.bare else []),
         *run.args,
@@ -147,7 +148,7 @@ def _settings(root: Path, run: PytestRun, around: Environment, report: Path, key
         "canary": canary,
         "root": str(root),
         "path": [str(place) for place in (root, root / "src") if place == root or place.is_dir()],
-        # A plugin of the project's own, named on the command line, is loaded before anything can be asked.
+        # A plugin of the project that is named on the command line is loaded before it could be checked.
         "early_path": "-p" in str(run.settings.get("addopts", "")).replace("'", " ").replace('"', " ").split(),
         "preload": list(run.preload),
         "watched": list(run.watched),
@@ -166,29 +167,29 @@ def _settings(root: Path, run: PytestRun, around: Environment, report: Path, key
 
 
 MAX_SESSIONS = 50
-"""Tests that may end or outlast the process: each costs a session of its own."""
+"""Maximum sessions; each test that ends or outlasts the process costs one."""
 NO_TESTS = 5
-"""What pytest ends with when it has found none."""
+"""pytest's exit code if it found no tests."""
 _WENT_THROUGH = (0, 1, NO_TESTS)
-"""What it ends with when nothing made it stop: all passed, some failed, there were none."""
+"""pytest's exit codes when it ran to the end: all passed, some failed, none found."""
 
 
 @define
 class Results:
-    """What became of tests, over several sessions."""
+    """Outcomes of tests over several sessions."""
 
     nodes: dict[str, NodeReport] = field(factory=dict[str, NodeReport])
     order: dict[str, None] = field(factory=dict[str, None])
-    """Ids in the order in which they were found: modules that cannot be collected come last."""
+    """Ids in the order in which they were found; modules that cannot be collected come last."""
     broken: dict[str, str] = field(factory=dict[str, str])
-    """What cannot be collected, with the reason."""
+    """Modules that cannot be collected, with the reasons."""
     bent: dict[str, None] = field(factory=dict[str, None])
-    """What makes the word of a session worth nothing."""
+    """Manipulations that make a session's reports untrustworthy."""
     sure: set[str] = field(factory=set[str])
-    """Tests that had the whole limit for themselves, so that they need not be run again."""
+    """Tests that had the whole time limit for themselves, so that they need not be run again."""
     last: SessionReport = field(factory=SessionReport)
     whole: bool = False
-    """Whether all tests were come to."""
+    """Whether all tests were reached."""
     duration_s: float = 0.0
 
     def passed(self, id: str) -> bool:
@@ -196,7 +197,7 @@ class Results:
         return id in self.nodes and self.nodes[id].passed
 
     def add(self, report: SessionReport, limit_s: float) -> tuple[str, ...]:
-        """Take in what a session has reported, and return the tests that it has not come to."""
+        """Add the report of a session, and return the tests that it did not reach."""
         self.nodes.update(report.nodes)
         self.broken.update(report.broken)
         self.order.update(dict.fromkeys(report.collected))
@@ -215,10 +216,10 @@ class Results:
 
 
 async def run_to_end(root: Path, run: PytestRun, *, go_on: Callable[[Results], bool] = lambda _: True) -> Results:
-    """Run tests on a worktree until all have been come to.
+    """Run tests on a worktree until all have been reached.
 
     Args:
-        go_on: asked after each session; its error is raised.
+        go_on: called after each session; returns whether to continue. Its errors are raised.
     """
     results, left = Results(), run.nodes
     for _ in range(MAX_SESSIONS):
@@ -233,7 +234,7 @@ async def run_to_end(root: Path, run: PytestRun, *, go_on: Callable[[Results], b
 
 
 def has_begun(report: SessionReport) -> bool:
-    """Return whether a session came to its first test, or found that there is none."""
+    """Return whether a session reached its first test, or found that there is none."""
     return bool(report.collected or report.broken) or (report.ended and report.code in (0, NO_TESTS))
 
 
@@ -261,7 +262,7 @@ def used_names(source: str) -> set[str]:
 
 
 def names_of(root: Path, paths: Iterable[str]) -> tuple[set[str], set[str]]:
-    """Return what the modules in a worktree import, and the names that they use."""
+    """Return the modules that the modules of a worktree import, and the names that they use."""
     imported, used = set[str](), set[str]()
     for path in paths:
         try:
@@ -274,7 +275,7 @@ def names_of(root: Path, paths: Iterable[str]) -> tuple[set[str], set[str]]:
 
 
 def own_names(files: Iterable[str]) -> set[str]:
-    """Return every name that a module or package in a repository may be imported by."""
+    """Return every name by which a module or package of a repository can be imported."""
     names: set[str] = set()
     for path in files:
         pure = PurePosixPath(path)

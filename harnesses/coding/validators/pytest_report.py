@@ -1,7 +1,7 @@
-"""What a judged pytest session reported, and what of it counts. Pure.
+"""Parses the report of a judged pytest session, and decides what counts. No I/O.
 
-The law: a test has passed if setup, call and teardown have all been reported as passed, and nothing else was reported of it,
-in a session that came to its end and in which nothing bent pytest's word.
+Invariant: a test has passed if setup, call and teardown were all reported as passed and nothing else was reported of it, in a
+session that ran to its end and showed no manipulation.
 """
 
 from __future__ import annotations
@@ -14,56 +14,56 @@ from typing import Any
 from attrs import field, frozen
 
 STEP = "pytest "
-"""What a step of a feature that stands for a test may begin with; the node id follows, to the letter."""
+"""Optional prefix of a feature's step that names a test; the exact node id follows."""
 CUT_SHORT = "cut short"
 _BENT = {
-    "tampered": "{what} was changed while the tests ran: leave the test tools, and what tests use, alone",
-    "stack": "{path} looks at who calls it ({detail}): do the same whoever calls",
-    "memory": "{path} reaches into the memory of the interpreter ({detail}): do without it",
-    "named": "{path} runs code under the name of {detail}, which it is not from: name it after its own file",
-    "compiled": "{path} runs code that is kept without its source ({detail}): keep the source",
-    "wrote": "{path} writes to {detail}: write into the worktree, HOME or TMPDIR only, and to no file of the tests",
-    "read": "{path} reads {detail}, which is of the tests, without having been given it: compute what is asked for",
-    "equal": "{path}: a {what} is equal to what it should be, and to other values as well: tell them apart",
+    "tampered": "{what} was changed while the tests ran: do not modify the test tools, nor what tests use",
+    "stack": "{path} inspects its caller ({detail}): behave the same for every caller",
+    "memory": "{path} manipulates the memory of the interpreter ({detail}): do without it",
+    "named": "{path} runs code under the name of {detail}, which it is not from: use the name of its own file",
+    "compiled": "{path} runs code without its source ({detail}): keep the source",
+    "wrote": "{path} writes to {detail}: write only into the worktree, HOME or TMPDIR, and not to test files",
+    "read": "{path} reads {detail}, a test file whose path it was not given: compute the result instead",
+    "equal": "{path}: a {what} equals the expected value and also other values: make it equal to one value only",
 }
-"""What is told of code under test, by kind of line."""
+"""Messages about code under test, by kind of report line."""
 _PHASES = {"setup", "call", "teardown"}
 
 
 @frozen(kw_only=True)
 class NodeReport:
-    """What became of one test."""
+    """The outcome of one test."""
 
     id: str
     passed: bool
     outcome: str
-    """In a word: passed, failed, skipped, xfailed, xpassed, cut short."""
+    """One of passed, failed, skipped, xfailed, xpassed, cut short."""
     text: str = ""
-    """How it failed."""
+    """The failure text."""
 
 
 @frozen(kw_only=True)
 class SessionReport:
-    """What became of a session."""
+    """The outcome of a session."""
 
     nodes: Mapping[str, NodeReport] = field(factory=dict[str, NodeReport])
-    """By test, in the order they ran."""
+    """Tests in the order in which they ran."""
     collected: tuple[str, ...] = ()
     ended: bool = False
-    """Whether pytest came to its end."""
+    """Whether pytest ran to its end."""
     broken: tuple[tuple[str, str], ...] = ()
-    """What could not be collected, each with the reason."""
+    """Modules that could not be collected, each with the reason."""
     bent: tuple[str, ...] = ()
-    """What makes its word worth nothing."""
+    """Manipulations that make its reports untrustworthy."""
     tail: str = ""
-    """The end of what the process wrote."""
+    """The end of the process's output."""
     code: int | None = None
-    """What the process ended with; None if it was killed at its time limit."""
+    """The exit code; None if it was killed at its time limit."""
     duration_s: float = 0.0
 
 
 def read_report(lines: bytes, key: str, canary: str) -> SessionReport:
-    """Return what was reported, from the sealed lines of a session."""
+    """Return the report in the sealed lines of a session."""
     said: list[dict[str, Any]] = []
     bent: list[str] = []
     for line in lines.split(b"\n"):
@@ -72,7 +72,7 @@ def read_report(lines: bytes, key: str, canary: str) -> SessionReport:
             if hmac.compare_digest(seal, hmac.new(key.encode(), text, "sha256").hexdigest().encode()):
                 said.append(json.loads(text))
             else:
-                bent.append("something else than the judge wrote into its report")
+                bent.append("something other than the judge wrote into its report")
     kinds = {kind: [line for line in said if line["kind"] == kind] for kind in {line["kind"] for line in said}}
     nodes = _nodes(kinds.get("report", ()))
     alarm = [nodes.pop(id) for id in list(nodes) if id.endswith(canary)]
@@ -82,7 +82,7 @@ def read_report(lines: bytes, key: str, canary: str) -> SessionReport:
         bent.append("a part of the report is missing")
     bent += [text.format(**line) for kind, text in _BENT.items() for line in kinds.get(kind, ())]
     if collected and kinds.get("end") and [node.outcome for node in alarm] != ["failed"]:
-        bent.append("a test of the judge's own, which has to fail, was not reported to fail")
+        bent.append("the judge's own test, which must fail, was not reported as failed")
     return SessionReport(
         nodes=nodes,
         collected=collected,
@@ -117,10 +117,10 @@ def _word(report: dict[str, Any]) -> str:
 
 
 def answering(report: SessionReport, node: str) -> list[NodeReport]:
-    """Return what became of all tests that a node id stands for: itself, its parameters, or what is in it."""
+    """Return the outcomes of all tests that a node id covers: itself, its parameters, or its contents."""
     return [found for id, found in report.nodes.items() if id == node or id.startswith((f"{node}[", f"{node}::", f"{node}/"))]
 
 
 def node_in(step: str) -> str:
-    """Return the node id that a step stands for: `pytest <node id>`, or just the node id."""
+    """Return the node id in a step: `pytest <node id>`, or only the node id."""
     return step.removeprefix(STEP)

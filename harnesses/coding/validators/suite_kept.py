@@ -1,4 +1,4 @@
-"""Every test that passed at the base passes at the commit."""
+"""A validator that every test which passed at the base also passes at the commit."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ _MOST_KNOWN = 8
 
 
 class SuiteKept(CandidateValidator):
-    """Runs the whole suite of the base on the commit, and holds every test that passed at the base to it.
+    """Runs the whole suite of the base on the commit; every test that passed at the base must pass.
 
-    What passes is known by what is in the worktree: the base is run once, and when a commit has passed, its run is the base's
-    of the next one, unless tests were changed. So an acceptance costs one run. The first confirmation runs it: those that
-    follow are there for the feature. Where nothing differs from the base nothing is run.
+    Results are cached by the contents of the worktree: the base is run once, and when a commit has passed, its run serves as
+    the base's run for the next one, unless tests were changed. So each acceptance costs one run. The suite is run only at the
+    first confirmation, and not at all if nothing differs from the base.
 
-    A test that ends the process, or does not end, does not keep the others from being run: they have a session of their own.
-    A test that fails at the commit is run at the base again, twice: if it fails there now and then, it was unsteady before,
-    and is not held against the commit.
+    A test that ends the process, or does not end, does not prevent the others from running: they get another session. A test
+    that fails at the commit is run at the base again, twice: if it sometimes fails there, it was unsteady before, and is
+    ignored.
 
     Args:
-        python: the interpreter that has the project's packages, and pytest.
-        limit_s: seconds for one session of the suite.
-        env: additions to the clean environment.
+        python: an interpreter with the project's packages and pytest.
+        limit_s: maximum seconds for one session of the suite.
+        env: variables added to the clean environment.
     """
 
     runs_everything = True
-    """It is asked last."""
+    """Always true, so that it is asked last."""
 
     def __init__(self, *, python: str = sys.executable, limit_s: float = 900.0, env: Mapping[str, str] | None = None) -> None:
         if not limit_s > 0:
             raise InvalidRequest(f"SuiteKept: limit_s: expected seconds above 0, was {limit_s!r}")
         self._how = PytestRun(python=python, limit_s=limit_s, env=dict(env or {}))
         self._passing: dict[str, tuple[str, ...]] = {}
-        """By tree: the tests that pass there."""
+        """Passing tests by tree."""
         self._running = trio.Lock()
 
     def __repr__(self) -> str:
@@ -56,36 +56,36 @@ class SuiteKept(CandidateValidator):
 
     @property
     def proves(self) -> bool:
-        """It runs tests, but only those that passed before: it does not prove anything new."""
+        """Always false: it runs only tests that passed before, which proves nothing new."""
         return False
 
     async def find(self, feature: Feature, candidate: Candidate) -> tuple[bool, str]:
         """Run the suite, and compare.
 
         Raises:
-            NotReady: the suite does not come to its end at the base.
+            NotReady: the suite does not run to its end at the base.
         """
         tree_of = candidate.checkouts.tree_of
         tree = await tree_of(candidate.commit)
         if tree == await tree_of(candidate.base):
-            return True, "no file differs from the base, so what passed there passes"
+            return True, "no file differs from the base, so the tests that passed there pass"
         if candidate.confirmation > 1:
-            return True, "the suite is run at the first confirmation"
+            return True, "the suite is run only at the first confirmation"
         kept = await self._kept(candidate)
         if not kept:
-            return True, "no test passed at the base, so there is none to keep"
+            return True, "no test passed at the base, so there is none to compare"
         after, laid = await self._run(candidate, go_on=lambda results: not _cut(results, kept))
         if after.bent:
             return False, list_findings(list(after.bent))
         broken = [id for id in kept if not after.passed(id)]
         unsteady = await self._unsteady(candidate, [id for id in broken if after.whole or id in after.nodes])
         broken = [id for id in broken if id not in unsteady]
-        noted = f"; unsteady at the base, so not held against it: {', '.join(sorted(unsteady))}" if unsteady else ""
+        noted = f"; unsteady at the base, so ignored: {', '.join(sorted(unsteady))}" if unsteady else ""
         if broken:
             return False, list_findings(_findings(after, broken, self._how.limit_s)) + noted
         if not laid:
             self._remember(tree, after)
-        return True, f"{len(kept)} tests passed at the base and pass still, in {after.duration_s:.1f} s{noted}"
+        return True, f"{len(kept)} tests passed at the base and still pass, in {after.duration_s:.1f} s{noted}"
 
     async def _kept(self, candidate: Candidate) -> tuple[str, ...]:
         """Return the tests that pass at the base."""
@@ -95,8 +95,8 @@ class SuiteKept(CandidateValidator):
                 found, _ = await self._run(evolve(candidate, commit=candidate.base, confirmation=1))
                 if not found.whole:
                     raise NotReady(
-                        f"the suite cannot be run at the base {candidate.base}: expected it to come to its end in at most "
-                        f"{MAX_SESSIONS} sessions, came to {len(found.nodes)} tests; {_end(found, self._how.limit_s)}"
+                        f"the suite cannot be run at the base {candidate.base}: expected it to end within at most "
+                        f"{MAX_SESSIONS} sessions, reached {len(found.nodes)} tests; {_end(found, self._how.limit_s)}"
                     )
                 self._remember(tree, found)
             return self._passing[tree]
@@ -108,7 +108,7 @@ class SuiteKept(CandidateValidator):
         self._passing[tree] = tuple(filter(results.passed, results.nodes))
 
     async def _unsteady(self, candidate: Candidate, broken: Sequence[str]) -> set[str]:
-        """Return the tests among these that do not always pass at the base."""
+        """Return those of the tests that do not always pass at the base."""
         if not 0 < len(broken) <= _MOST_ASKED_AGAIN:
             return set()
         at_base = evolve(candidate, commit=candidate.base)
@@ -116,7 +116,7 @@ class SuiteKept(CandidateValidator):
         for repeat in range(1, _ASKED_AGAIN + 1):
             again, _ = await self._run(at_base, broken, repeat)
             if not again.order:
-                # Ids that are others each time, made of addresses, are not found: pytest then runs nothing at all.
+                # Unstable ids (built from addresses) are not found again: pytest then runs nothing at all.
                 again, _ = await self._run(at_base, sorted({id.partition("::")[0] for id in broken}), repeat)
             found |= {id for id in broken if (again.whole or id in again.nodes) and not again.passed(id)}
         return found
@@ -129,7 +129,7 @@ class SuiteKept(CandidateValidator):
         *,
         go_on: Callable[[Results], bool] = lambda _: True,
     ) -> tuple[Results, tuple[str, ...]]:
-        """Return what became of tests at a commit, and which of its files were as at the base for that."""
+        """Return the outcomes of tests at a commit, and which of its files were restored to the base for that."""
         context = await read_context(candidate)
         async with candidate.checkouts.at(candidate.commit) as root:
             laid = await lay_over(root, candidate, context.changes, context.judges)
@@ -144,12 +144,12 @@ def _cut(results: Results, kept: Sequence[str]) -> bool:
 
 
 def _findings(after: Results, broken: Sequence[str], limit_s: float) -> list[str]:
-    """Return what became of tests that pass no more; those that ran come first."""
+    """Return a finding for each test that no longer passes; those that ran come first."""
     ran = [id for id in broken if id in after.nodes]
-    findings = [f"{id}: passed at the base, and {after.nodes[id].outcome} now\n{after.nodes[id].text[-_TEXT:]}" for id in ran]
+    findings = [f"{id}: passed at the base, now {after.nodes[id].outcome}\n{after.nodes[id].text[-_TEXT:]}" for id in ran]
     if after.whole or not ran:
         gone = [id for id in broken if id not in after.nodes]
-        findings += [f"{id}: passed at the base, and did not run: it was not collected{_why(after, id)}" for id in gone]
+        findings += [f"{id}: passed at the base, now did not run: it was not collected{_why(after, id)}" for id in gone]
     return findings if after.whole else [*findings, _end(after, limit_s)]
 
 

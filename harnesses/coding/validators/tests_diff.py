@@ -1,10 +1,11 @@
-"""Compares two versions of a test module, statement by statement. Pure.
+"""Compares two versions of a test module, statement by statement. No I/O.
 
-The law: every statement of the first is still there, unchanged and in the same order, in its class if it is in one; what has
-been added is new tests, helpers, constants and imports, under names that meant nothing before, and nothing that would change
-how the others run. Comments, layout and docstrings are free; imports may be merged and moved.
+Invariant: every statement of the first version is still there, unchanged, in the same order and in its class; only tests,
+    helpers,
+constants and imports were added, under unused names, and nothing that changes how the other tests run. Comments, layout and
+docstrings may change; imports may be merged and moved.
 
-It errs to the side of refusal: a test that was rewritten for the better is refused too, since nobody but a person can tell.
+In case of doubt a change is refused: a test that was rewritten for the better is refused too, because only a person can tell.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ _BUILTINS = frozenset(dir(builtins))
 
 
 def changes_to_tests(before: str, after: str, *, arguments: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return what makes the second version of a test module weaker, or able to be, than the first; nothing if it is not.
+    """Return the changes that make a test module weaker, or could; empty if there are none.
 
     Args:
-        arguments: names that tests elsewhere are given by fixtures of this module.
+        arguments: names that tests in other modules request from this module's fixtures.
     """
     try:
         old = _plain(ast.parse(before))
     except (SyntaxError, ValueError):
-        return () if before == after else ("was changed, and could not be parsed before: leave it as it was",)
+        return () if before == after else ("was changed, although it could not be parsed before: restore it",)
     try:
         new = _plain(ast.parse(after))
     except (SyntaxError, ValueError) as error:
@@ -42,7 +43,7 @@ def changes_to_tests(before: str, after: str, *, arguments: Iterable[str] = ()) 
 
 
 def arguments_of(source: str) -> frozenset[str]:
-    """Return the names of all parameters in a module: what its tests ask of fixtures."""
+    """Return the names of all parameters in a module, which include the fixtures that its tests request."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
@@ -51,7 +52,7 @@ def arguments_of(source: str) -> frozenset[str]:
 
 
 def _plain(tree: ast.Module) -> ast.Module:
-    """Take docstrings out; those that hold examples are tests."""
+    """Return a module without docstrings; docstrings with examples are tests and are kept."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | _Function) and node.body and _is_docstring(node.body[0]):
             node.body = node.body[1:] or [ast.Pass()]
@@ -89,7 +90,7 @@ def _compare(
 ) -> Iterator[str]:
     imports, added_imports = _imports(old), _imports(new)
     for gone in sorted(imports - added_imports):
-        yield f"{where}the import of {gone[1] or gone[0]} is gone: put it back"
+        yield f"{where}the import of {gone[1] or gone[0]} was removed: restore it"
     yield from _new_imports(added_imports - imports, where, taken)
     rest = [node for node in old if not isinstance(node, ast.Import | ast.ImportFrom | ast.Pass)]
     place = 0
@@ -129,7 +130,7 @@ def _same_class(old: ast.stmt, new: ast.stmt) -> bool:
 
 
 def _is_another_version(node: ast.stmt, rest: list[ast.stmt]) -> bool:
-    """Return whether a statement is a changed version of one that is missing: that one is told of instead."""
+    """Return whether a statement is a changed version of a missing one, which is then reported instead."""
     return isinstance(node, ast.ClassDef | _Function) and any(
         isinstance(other, ast.ClassDef | _Function) and other.name == node.name for other in rest
     )
@@ -150,13 +151,13 @@ def _new_imports(added: set[tuple[str, str, str]], where: str, taken: frozenset[
     for module, name, bound in sorted(added):
         meaning = bound or module.partition(".")[0]
         if name == "*":
-            yield f"{where}`from {module} import *` may give names another meaning: import them by name"
+            yield f"{where}`from {module} import *` may change the meaning of names: import them by name"
         elif (module, name) == ("__future__", "annotations"):
             continue
         elif meaning in taken and not (not name and not bound):
-            yield f"{where}the import of {meaning} from {module} gives a name in use another meaning: take another"
+            yield f"{where}the import of {meaning} from {module} changes the meaning of a name in use: use another name"
         elif module.partition(".")[0] in ("_pytest", "pluggy", "builtins"):
-            yield f"{where}imports {module}, which is not for tests: do without"
+            yield f"{where}imports {module}, which tests must not use: do without it"
 
 
 def _added(node: ast.stmt, where: str, taken: frozenset[str], fixtures: frozenset[str]) -> Iterator[str]:
@@ -167,9 +168,9 @@ def _added(node: ast.stmt, where: str, taken: frozenset[str], fixtures: frozense
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         for target in targets:
             if not isinstance(target, ast.Name):
-                yield f"{at}`{ast.unparse(target)}` is changed: tests may only be added"
+                yield f"{at}`{ast.unparse(target)}` was changed: only additions are allowed in tests"
             elif target.id in taken | _SETTINGS or _is_dunder(target.id):
-                yield f"{at}`{target.id}` is set: tests may only be added, under new names"
+                yield f"{at}`{target.id}` was assigned: only additions under new names are allowed in tests"
     elif not isinstance(node, ast.Pass) and not _is_text(node):
         yield f"{at}`{ast.unparse(node).splitlines()[0][:80]}` was added: only tests, helpers, constants and imports may be"
 
@@ -178,9 +179,9 @@ def _added_definition(
     node: ast.ClassDef | _Function, at: str, taken: frozenset[str], fixtures: frozenset[str]
 ) -> Iterator[str]:
     if node.name in taken:
-        yield f"{at}`{node.name}` gives a name in use another meaning: take another"
+        yield f"{at}`{node.name}` changes the meaning of a name in use: use another name"
     if node.name in _HOOKS or node.name.startswith("pytest_") or _is_dunder(node.name):
-        yield f"{at}`{node.name}` changes how the other tests run: do without"
+        yield f"{at}`{node.name}` changes how the other tests run: do without it"
     for decorator in node.decorator_list:
         yield from _added_fixture(decorator, node.name, at, fixtures)
 
@@ -194,21 +195,21 @@ def _added_fixture(decorator: ast.expr, name: str, at: str, fixtures: frozenset[
     names = {name} if given is None else {given.value if isinstance(given, ast.Constant) else None}
     auto = keywords.get("autouse")
     if None in keywords or (auto is not None and not (isinstance(auto, ast.Constant) and auto.value is False)):
-        yield f"{at}the fixture `{name}` is used by every test: ask for it in the new tests instead"
+        yield f"{at}the fixture `{name}` is used by every test: request it in the new tests instead"
     if names & fixtures or None in names:
-        yield f"{at}the fixture `{name}` takes the place of one that tests ask for: take another name"
+        yield f"{at}the fixture `{name}` replaces one that tests request: use another name"
 
 
 def _missing(gone: ast.stmt, new: list[ast.stmt], where: str) -> str:
     if not isinstance(gone, ast.ClassDef | _Function):
         text = ast.unparse(gone).splitlines()[0][:80]
-        return f"{where}`{text}` (line {gone.lineno}) is gone, changed or moved: put it back as it was"
+        return f"{where}`{text}` (line {gone.lineno}) was removed, changed or moved: restore it"
     same_name = [node for node in new if isinstance(node, ast.ClassDef | _Function) and node.name == gone.name]
     if not same_name:
-        return f"{where}`{gone.name}` is gone: put it back as it was"
+        return f"{where}`{gone.name}` was removed: restore it"
     marks = {ast.unparse(mark) for mark in same_name[0].decorator_list} - {ast.unparse(mark) for mark in gone.decorator_list}
     added = f" (now with @{', @'.join(sorted(marks))})" if marks else ""
-    return f"{where}`{gone.name}` was changed or moved{added}: put it back as it was; add new tests beside it"
+    return f"{where}`{gone.name}` was changed or moved{added}: restore it; add new tests next to it"
 
 
 def _is_dunder(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""No test was deleted, skipped or weakened, and nothing was put in the way of those that judge."""
+"""A validator that no test was deleted, skipped or weakened, and that nothing was added that interferes with the tests."""
 
 from __future__ import annotations
 
@@ -30,16 +30,18 @@ _PASSED_OVER = ("skip", "ignore", "only", "todo", "xit", "xdescribe", "pending",
 
 
 class TestsKept(CandidateValidator):
-    """Guards the tests: what the commit does to them, and what it adds that would get between them and the program.
+    """Guards the tests against the commit: changes to them, and additions that could interfere with them.
 
-    Test modules, helpers and conftest.py may only be added to: each statement of the base is there, unchanged. What else
-    lies with the tests, pytest's configuration and golden files stay as they are. The program does not look at its tests.
+    Test modules, helpers and conftest.py may only be added to: each statement of the base must be there, unchanged. Other
+    files
+    in the tests' directories, pytest's configuration and golden files must stay unchanged. The program must not inspect its
+    tests.
 
-    It proves nothing, and it reads only what is written plainly. Tests in languages other than Python are compared line by
+    It proves nothing, and it finds only what is written plainly. Tests in languages other than Python are compared line by
     line; examples in the docstrings of the program are not compared at all.
 
     Args:
-        allow: glob patterns of paths that are not looked at, where a person has decided so.
+        allow: glob patterns of paths to ignore, if a person has decided so.
     """
 
     __test__ = False
@@ -52,11 +54,11 @@ class TestsKept(CandidateValidator):
 
     @property
     def proves(self) -> bool:
-        """It only looks."""
+        """Always false: it only inspects."""
         return False
 
     async def find(self, feature: Feature, candidate: Candidate) -> tuple[bool, str]:
-        """Look at every path that the commit changes."""
+        """Check every path that the commit changes."""
         context = await read_context(candidate)
         looked_at = [
             change for change in context.changes if not any(fnmatchcase(change.path, allowed) for allowed in self._allow)
@@ -65,7 +67,7 @@ class TestsKept(CandidateValidator):
         findings = [f"{change.path}: {what}" for change in looked_at for what in await look.at(change)]
         if findings:
             return False, list_findings(findings)
-        return True, f"{len(looked_at)} changed paths: every test is there as it was"
+        return True, f"{len(looked_at)} changed paths: every test is unchanged"
 
 
 @frozen
@@ -76,7 +78,7 @@ class _Look:
     """All paths at the commit."""
 
     async def at(self, change: Change) -> list[str]:
-        """Return what is wrong with a change."""
+        """Return the findings about a change."""
         path = change.path
         if is_left_behind(path):
             return []
@@ -85,11 +87,11 @@ class _Look:
             found += await self._of_link(path)
         elif change.mode == SUBMODULE:
             if self.context.side.covers(path) or self._held_files(path):
-                found.append("is a submodule in the place of files: put them back")
+                found.append("is a submodule that replaces files: restore them")
         elif self.context.side.covers(path):
             found += await self._of_test(change)
         elif path.endswith(COMPILED) and change.status != "D":
-            found.append("is compiled code, which nobody can read or watch: add its source, and build it elsewhere")
+            found.append("is compiled code, which cannot be read or watched: add its source, and build it elsewhere")
         elif path.endswith(".py") and change.status != "D":
             after = await self._text(self.candidate.commit, path) or ""
             before = await self._text(self.candidate.base, path)
@@ -101,20 +103,20 @@ class _Look:
         path = change.path
         for changed, keys in self.context.reconfigured:
             if changed == path:
-                yield f"what it says to pytest was changed ({', '.join(keys) or 'all of it'}): put it back"
+                yield f"its pytest settings were changed ({', '.join(keys) or 'all of it'}): restore them"
         if change.status == "A":
             same = [file for file in self.files if file != path and file.lower() == path.lower()]
             if same:
-                yield f"differs from {same[0]} only in upper and lower case: take another name"
+                yield f"differs from {same[0]} only in upper and lower case: use another name"
 
     async def _of_link(self, path: str) -> list[str]:
         target = await self._text(self.candidate.commit, path) or ""
         if self.context.side.covers(path) or self._held_files(path):
-            return [f"is a symbolic link to {target} in the place of tests: put the files there"]
+            return [f"is a symbolic link to {target} that replaces tests: restore the files"]
         if leads_out(path, target):
-            return [f"is a symbolic link to {target}, which is outside of the repository: put a file there"]
+            return [f"is a symbolic link to {target}, which is outside the repository: replace it by a file"]
         if self.context.side.covers(posixpath.normpath(posixpath.join(posixpath.dirname(path), target))):
-            return [f"is a symbolic link to {target}, which is a test's: put a file there"]
+            return [f"is a symbolic link to {target}, which is a test file: replace it by a file"]
         return []
 
     def _held_files(self, path: str) -> bool:
@@ -123,18 +125,18 @@ class _Look:
     async def _of_test(self, change: Change) -> list[str]:
         path, status = change.path, change.status
         if status == "D":
-            return ["is gone: put it back"]
+            return ["was removed: restore it"]
         after = await self._text(self.candidate.commit, path)
         before = await self._text(self.candidate.base, path)
         if status == "A":
             return self._of_new_test(path, after or "")
         if status == "T":
-            return ["is of another type than it was: put it back"]
+            return ["has changed its type: restore it"]
         if before == after:
             return []
         if PurePosixPath(path).name in OWN:
             keys = changed_keys(pytest_part(path, (before or "").encode()), pytest_part(path, (after or "").encode()))
-            return [f"pytest's configuration was changed ({', '.join(keys)}): put it back"] if keys else []
+            return [f"pytest's configuration was changed ({', '.join(keys)}): restore it"] if keys else []
         if path.endswith(".py"):
             arguments = await self._arguments() if path.endswith("conftest.py") else ()
             return list(changes_to_tests(before or "", after or "", arguments=arguments))
@@ -142,17 +144,17 @@ class _Look:
 
     def _of_new_test(self, path: str, source: str) -> list[str]:
         if loads_by_itself(path):
-            return ["would be loaded without being asked for: do without it (fixtures can be in the test module)"]
+            return ["would be loaded automatically: do without it (fixtures can be in the test module)"]
         if not path.endswith(".py"):
             return []
         found = [f"{sign}: do without it" for sign in signs_in_tests(source)]
         product = {_top(file) for file in self.context.files if not self.context.side.covers(file) and file.endswith(".py")}
         if _top(PurePosixPath(path).name) in product and self.context.side.holds(path):
-            found.append("has the name of a module of the program, and may be imported for it: take another name")
+            found.append("has the name of a module of the program, and may be imported instead of it: use another name")
         return found
 
     async def _arguments(self) -> frozenset[str]:
-        """Return what the tests of the base ask of fixtures."""
+        """Return the names that the tests of the base request from fixtures."""
         names: frozenset[str] = frozenset()
         for file in self.context.files:
             if file.endswith(".py") and self.context.side.covers(file):
@@ -171,9 +173,9 @@ def _top(path: str) -> str:
 
 
 def _of_other(path: str, before: str, after: str) -> list[str]:
-    """Return what is wrong with a change to a file that lies with the tests and is not Python."""
+    """Return the findings about a changed file in the tests' directories that is not Python."""
     if not path.endswith(_CODE):
-        return ["is what tests compare with or rely on, and was changed: put it back"]
+        return ["is used by tests, and was changed: restore it"]
     rest = iter(after.splitlines())
     added: list[str] = []
     for line in before.splitlines():
@@ -182,7 +184,7 @@ def _of_other(path: str, before: str, after: str) -> list[str]:
                 break
             added.append(other)
         else:
-            return [f"line `{line.strip()[:80]}` is gone, changed or moved: put it back; add new tests beside it"]
+            return [f"line `{line.strip()[:80]}` was removed, changed or moved: restore it; add new tests next to it"]
     added += rest
     bad = [line for line in added if any(word in line.lower() for word in _PASSED_OVER)]
-    return [f"`{line.strip()[:80]}` was added, which may pass tests over: do without it" for line in bad]
+    return [f"`{line.strip()[:80]}` was added, which may skip tests: do without it" for line in bad]

@@ -1,1 +1,1 @@
-"""`CodingHarness`, and a git repository as the place where attempts at features happen."""
+"""`CodingHarness`, and the workplace in which its tries at features happen: a git repository."""

@@ -1,6 +1,6 @@
-"""Attempts at the features of a repository, and their judging, each in a fresh worktree: an agent's, or one no agent has seen.
+"""Tries at the features of a repository, and their validation: the agent's worktree is new, and so is the one for validation.
 
-The law: what an agent has left becomes a commit, and is on a branch before it is judged.
+Invariant: what an agent has left becomes a commit, and is on a branch before it is validated.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from harnesses.processes.bounded_command import sweep
 
 @frozen
 class CodingAttempts:
-    """Makes attempts, each in a fresh worktree on a branch of its own."""
+    """Makes tries, each in a new worktree on its own branch."""
 
     repositories: Repositories
 
     async def work(self, ask: Ask, assignment: Assignment, base: str) -> TurnResult:
-        """Have the agent work at a commit, and return what it hands in, with the commit of its work."""
+        """Have the agent work at a commit, and return its result with the commit of its work."""
         feature, repositories = assignment.feature, self.repositories
         branch = await repositories.new_branch(feature.id, assignment.turn)
         worktree = await repositories.worktrees.open(slug(feature.id), base, branch)
@@ -63,36 +63,36 @@ class CodingAttempts:
         return evolve(result, base=base, commit=commit, branch=published, touched=touched)
 
     async def _keep(self, worktree: Worktree, branch: str, message: str) -> None:
-        """Put what an agent has left that failed on its branch, if there is anything."""
+        """Commit what a failed agent has left to its branch, if there is anything."""
         await sweep(worktree.path)
         try:
             commit, touched = await self.repositories.commit(worktree, message)
             if touched:
                 await self.repositories.publish(branch, commit)
         except (Uncommittable, GitError):
-            # There is an error already, which says more.
+            # The error that is being handled is more informative.
             return
 
 
 async def leave(repositories: Repositories, worktree: Worktree) -> None:
-    """Remove a worktree, and end what still runs in it."""
+    """Remove a worktree, and end the processes that still run in it."""
     await sweep(worktree.path)
     await repositories.worktrees.close(worktree)
 
 
 @frozen
 class CommitJudging:
-    """Asks the validator about commits.
+    """Has the validator validate commits.
 
     Args:
-        confirmations: passes in a row, each in a fresh worktree, that an acceptance needs.
+        confirmations: consecutive passes, each in a new worktree, required for an acceptance.
     """
 
     repositories: Repositories
     validator: OutcomeValidator[Candidate]
     confirmations: int
     seen_to_fail: dict[str, str] = field(factory=dict[str, str])
-    """Features, and the commit at which each did not pass before an agent was asked."""
+    """By feature, the commit at which it did not pass before an agent was asked."""
 
     async def passes_already(self, feature: Feature, base: str) -> bool:
         """Ask the validator before the agent; once for each feature and commit."""
@@ -104,33 +104,33 @@ class CommitJudging:
         return passed
 
     async def judge_at(self, feature: Feature, commit: str, result: TurnResult | None) -> Verdict:
-        """Judge a feature at a commit that everything accepted is part of."""
+        """Return the verdict on a feature at a commit that contains all accepted work."""
         return await self._ask(
             feature, Candidate(commit=commit, base=commit, checkouts=self.repositories.judge, result=result)
         )
 
     async def judge(self, feature: Feature, result: TurnResult) -> Verdict:
-        """Judge the work of a turn; what an agent has made is on its branch first."""
+        """Return the verdict on the work of a turn, which is on its branch already."""
         base, commit = result.base, result.commit
         if base is None or commit is None:
             return refusal(result.stop_reason)
         if not await self.repositories.has(commit):
-            return refusal(f"the work is lost: commit {commit} is not there any more")
+            return refusal(f"the work is lost: commit {commit} no longer exists")
         if result.branch is not None:
             await self.repositories.publish(result.branch, commit)
         elif not depends_on_feature(self.validator):
-            return refusal("nothing was changed, and the validator says the same of every feature")
+            return refusal("nothing was changed, and the validator's verdict does not depend on the feature")
         judge = self.repositories.judge
         links = [one.path for one in await judge.changes(base, commit) if one.mode == LINK and one.status != "D"]
-        # What they lead to is no part of the work.
+        # Their targets are not part of the work.
         if astray := [path for path in links if leads_out(path, os.fsdecode(await judge.read(commit, path) or b""))]:
             return refusal(
-                "\n".join(f"{path}: a symbolic link that leads out of the repository: put a file there" for path in astray)
+                "\n".join(f"{path}: a symbolic link that leads out of the repository: replace it by a file" for path in astray)
             )
         return await self._confirm(feature, result, base, commit)
 
     async def _confirm(self, feature: Feature, result: TurnResult, base: str, commit: str) -> Verdict:
-        """Return the first verdict that says no, or else the first one with what confirms it."""
+        """Return the first rejecting verdict, or else the first one with its confirmations."""
         candidate = Candidate(commit=commit, base=base, checkouts=self.repositories.judge, result=result)
         verdicts: list[Verdict] = []
         for number in range(1, self.confirmations + 1):
@@ -143,7 +143,7 @@ class CommitJudging:
             if len(verdicts) > 1:
                 more = f"\nit passed {len(verdicts) - 1} times before: it does not pass every time"
         elif self.confirmations > 1:
-            more = f"\nseen {self.confirmations} times in a row, each time in a fresh worktree"
+            more = f"\npassed {self.confirmations} times in a row, each time in a new worktree"
         return evolve(said, evidence=f"{said.evidence}{more}", duration_s=sum(one.duration_s for one in verdicts))
 
     async def _ask(self, feature: Feature, candidate: Candidate) -> Verdict:
@@ -152,5 +152,5 @@ class CommitJudging:
 
 
 def refusal(why: str) -> Verdict:
-    """Return the verdict on work that the validator is not asked about."""
+    """Return a rejecting verdict, without asking the validator."""
     return Verdict(passed=False, evidence=why, validator="coding harness")

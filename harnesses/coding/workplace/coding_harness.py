@@ -1,15 +1,15 @@
-"""`CodingHarness`: works the features of a git repository, each try in a worktree of its own, until every one is proven.
+"""`CodingHarness`: works on the features of a git repository, each try in its own worktree, until each one is proven.
 
-    last good commit ──► worktree, branch ──agent──► commit ──validator, in fresh worktrees──► merge ──► last good commit
+    last good commit ──► worktree, branch ──agent──► commit ──validator, in new worktrees──► merge ──► last good commit
 
-`FeatureHarness` is the loop; `RepositoryWorkplace` is where its attempts happen.
+`FeatureHarness` is the loop; its tries happen in `RepositoryWorkplace`.
 
-The laws, beside those of `FeatureHarness`:
+Invariants, in addition to those of `FeatureHarness`:
 
-    the user's checkout, index, settings and hooks are never touched; a branch of theirs moves from the commit that was
-    expected to one that was proven, or not at all
-    what is judged is a commit, and what is merged is that commit
-    all that is kept outside of the user's repository and the store can be made anew
+    the user's checkout, index, settings and hooks are never touched; a branch of the user is moved only from the expected
+    commit to a proven one, or not at all
+    a commit is validated, and exactly that commit is merged
+    everything stored outside of the user's repository and the store can be created again
 """
 
 from __future__ import annotations
@@ -41,26 +41,27 @@ Features: TypeAlias = Sequence[Feature] | FeatureSource | Path | str | None
 
 
 class CodingHarness(FeatureHarness):
-    """Has an agent work the features of a repository, and merges what a validator has proven.
+    """Has an agent work on the features of a repository, and merges work that a validator has proven.
 
-    A failed try is left on its branch, `harness/<name>/<feature>/<try>`, and the next one starts clean. If somebody else moves
-    the branch that accepted work goes to, it waits for a person, who may move it back or accept what is there by the message
-    `{"accept_base": "<commit>"}`.
+    A failed try stays on its branch, `harness/<name>/<feature>/<try>`, and the next one starts clean. If somebody else moves
+    the
+    branch that receives accepted work, the harness waits for a person, who may move it back or accept its new commit with the
+    message `{"accept_base": "<commit>"}`.
 
     Args:
-        repository: a path to a worktree or to a bare repository.
-        agent: works in `Assignment.directory`; what it leaves there, ignored files excepted, is its work.
-        features: a list, the path of a file that holds one, or a source; default `FailingTests()`.
-        validator: judges a commit; it may be left out only if the source brings one.
-        into: the branch that accepted work goes to, one that nobody has checked out. Default: the branch that HEAD names if
-            nobody has that checked out, else `harness/<name>/<that branch>`.
-        objective: what the features are for; default what their file says.
-        workspace: a directory for repositories and worktrees of its own; default one in the user's state directory. It must
-            not be within a repository.
-        confirmations: passes in a row, each in a fresh worktree, that an acceptance needs.
-        check_first: whether the validator is asked before the agent; default only for `FailingTests`.
-        identity: who commits.
-        options: the others of `FeatureHarness`; `handoff` is by default the workspace.
+        repository: path of a worktree or of a bare repository.
+        agent: works in `Assignment.directory`; the files it leaves there, except ignored ones, are its work.
+        features: a list, the path of a file with one, or a source; default `FailingTests()`.
+        validator: validates a commit; required unless the source has one.
+        into: the branch that receives accepted work, which must not be checked out. Default: the branch that HEAD names if
+            that is not checked out, else `harness/<name>/<that branch>`.
+        objective: the goal of the features; default that of their file.
+        workspace: a directory for the harness's own repositories and worktrees; default one in the user's state directory. It
+            must not be inside a repository.
+        confirmations: consecutive passes, each in a new worktree, required for an acceptance.
+        check_first: whether the validator is asked before the agent; by default only for `FailingTests`.
+        identity: name and address of the committer.
+        options: the other options of `FeatureHarness`; the default of `handoff` is the workspace.
     """
 
     def __init__(
@@ -83,8 +84,8 @@ class CodingHarness(FeatureHarness):
         chosen = validator if validator is not None or source is None else source.validator()
         if chosen is None:
             raise InvalidRequest(
-                "a validator must be chosen: expected one as `validator`, for these features bring none, was None; "
-                "to try things out, accept_all()"
+                "no validator was given: expected one as `validator`, because these features have none, was None; "
+                "for experiments use accept_all()"
             )
         if confirmations < 1:
             raise InvalidRequest(f"confirmations: expected 1 or more, was {confirmations!r}")
@@ -118,6 +119,6 @@ def _source_of(features: Features) -> tuple[FeatureSource | None, tuple[Feature,
     if isinstance(features, Sequence):
         given = tuple(cast(Sequence[Feature], features))  # pyright: ignore[reportUnnecessaryCast]
         if not given:
-            raise InvalidRequest("features: expected one or more, was an empty list; name what is to be brought about")
+            raise InvalidRequest("features: expected one or more, was an empty list; add a feature")
         return None, given
     return features, ()

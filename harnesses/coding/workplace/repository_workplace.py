@@ -1,10 +1,10 @@
-"""A git repository as the place where attempts at features happen.
+"""The workplace of a coding harness: tries at features happen in a git repository.
 
     RepositoryWorkplace ──► Repositories        the user's, the judge's, those of agents
                         ──► CodingAttempts ───► Repositories
                         ──► CommitJudging ────► Repositories, the validator
 
-The law: what was accepted is merged once, however often a program is killed while it does so.
+Invariant: accepted work is merged once, however often a program is killed during the merge.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ _MOST_NOTES = 10
 
 @frozen(kw_only=True)
 class RepositoryOptions:
-    """Which repository is worked, and how."""
+    """Which repository to work on, and how."""
 
     path: Path
     into: str | None = None
-    """The branch that accepted work goes to."""
+    """The branch that receives accepted work."""
     workspace: Path | None = None
     confirmations: int = 3
     check_first: bool = False
     """Whether the validator is asked before the agent."""
     identity: Identity | None = None
     has_objective: bool = False
-    """Whether somebody has said what the features are for; else their source may."""
+    """Whether the caller gave an objective; otherwise the source may provide one."""
 
 
 @frozen
@@ -61,10 +61,10 @@ class _Opened:
 
 
 class RepositoryWorkplace(Workplace):
-    """Has commits made, judged and merged.
+    """Has tries committed, validated and merged.
 
     Args:
-        source: where the list comes from; None if the harness was given it.
+        source: the source of the list; None if the harness was given the list.
     """
 
     acts_on_verdicts = True
@@ -133,17 +133,17 @@ class RepositoryWorkplace(Workplace):
         except NothingToDo:
             if not begun:
                 raise
-            # All that was listed is done: nothing is new.
+            # Everything listed is done, so there is nothing new.
             return list(known.values())
         if not isinstance(source, FailingTests):
             return found
-        # How a test failed at the beginning is part of its feature; that it fails otherwise by now makes no other one of it.
+        # A feature's description has the original failure of its test; a changed failure does not make it another feature.
         return [known.get(feature.id, feature) for feature in found]
 
     async def _where_listed(self, state: FeatureState) -> str:
-        """Return the commit whose list counts once the work has begun: where the branch is, whoever has moved it.
+        """Return the commit whose list counts after the work has begun: the tip of the branch, whoever has moved it.
 
-        Work goes on there only when a person accepts that.
+        Work continues there only when a person accepts that.
         """
         tip = await self._repositories.user.tip(self._repositories.into)
         return tip if tip is not None and await self._repositories.has(tip) else _good(state)
@@ -159,14 +159,14 @@ class RepositoryWorkplace(Workplace):
         user, into = self._repositories.user, self._repositories.into
         tip = await user.tip(into)
         if tip is None or len(wanted) < 7 or not tip.startswith(wanted):
-            return state, f"order to accept {wanted:.80} was not followed: branch {into!r} is at {tip}"
+            return state, f"message to accept {wanted:.80} was not followed: branch {into!r} is at {tip}"
         if tip == _good(state):
             return state, f"{tip} is the last good commit already"
         await self._repositories.judge.take(user.git.directory, tip)
         manifest = evolve(check_agreed(state), last_known_good_commit=tip)
-        # What passed at another commit has to be seen to pass at this one.
+        # Features that passed at another commit must be seen to pass at this one.
         state = evolve(state, manifest=manifest, version=state.version + 1)
-        return state, f"work goes on at {tip}, which {into!r} was moved to by somebody else"
+        return state, f"work continues at {tip}, to which {into!r} was moved by somebody else"
 
     # a run and its attempts
 
@@ -186,7 +186,7 @@ class RepositoryWorkplace(Workplace):
         assert base is not None
         await now.repositories.restore(base)
         if self._options.check_first and await now.judging.passes_already(assignment.feature, base):
-            return TurnResult(message="it passes already: nothing was done", base=base, commit=base)
+            return TurnResult(message="it passes already: the agent was not asked", base=base, commit=base)
         return await now.attempts.work(ask, assignment, base)
 
     async def judge(self, feature: Feature, result: TurnResult) -> Verdict:
@@ -196,13 +196,13 @@ class RepositoryWorkplace(Workplace):
         return await self._opened.judging.judge_at(feature, _good(state), standing.accepted)
 
     async def overtaken(self, state: FeatureState, result: TurnResult) -> Verdict | None:
-        """Put work on its branch that builds on a commit which is not the last good one any more, by a person's message."""
+        """Keep on its branch work based on a commit that, after a person's message, is no longer the last good one."""
         good = _good(state)
         if result.base in (None, good):
             return None
         if result.branch is not None and result.commit is not None and await self._repositories.has(result.commit):
             await self._repositories.publish(result.branch, result.commit)
-        return refusal(f"by order, work goes on at {good}; this builds on {result.base}")
+        return refusal(f"a person's message moved the work to {good}; this is based on {result.base}")
 
     # merging
 
@@ -223,7 +223,7 @@ class RepositoryWorkplace(Workplace):
     @property
     def _opened(self) -> _Opened:
         if self._now is None:
-            raise HarnessMisuse("CodingHarness: its repository is not open: expected this to be asked while it runs")
+            raise HarnessMisuse("CodingHarness: its repository is not open: expected a running harness; ask while it runs")
         return self._now
 
     @property

@@ -51,7 +51,7 @@ async def test_what_judges_is_not_merged_changed_with_honest_work_to_judge_the_n
     harness = made(tmp_path, poison, Command(CHECK), "one", "two")
 
     assert await passed(harness) == ""
-    assert "check.sh: it judges" in str(harness.state.standings[0].last_failure)
+    assert "check.sh: is a judging file" in str(harness.state.standings[0].last_failure)
 
 
 @pytest.mark.parametrize(("argv", "passes"), [(["sh", "check.sh", "done"], ""), (CHECK, "done")])
@@ -122,7 +122,7 @@ async def test_a_workspace_within_a_repository_is_refused(tmp_path: Path) -> Non
     end = await run_to_end(harness, name="runner")
 
     assert (end.outcome.kind, end.outcome.attempt) == ("failed", 1)
-    assert "expected a directory that is in no repository" in end.outcome.cause
+    assert "expected a directory outside of all repositories" in end.outcome.cause
     assert not (user / "space").exists()
 
 

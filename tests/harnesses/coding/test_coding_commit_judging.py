@@ -58,7 +58,7 @@ async def test_it_has_to_pass_every_time_and_its_branch_is_there_before():
     verdict = await judging(place, says).judge(FEATURE, WORK)
 
     assert (verdict.passed, verdict.commit, verdict.duration_s) == (True, "commit", 3)
-    assert "seen 3 times in a row" in verdict.evidence
+    assert "passed 3 times in a row" in verdict.evidence
     assert says.asked == [("commit", 1), ("commit", 2), ("commit", 3)]
     assert place.published == [("harness/x/a/1", "commit")]
 
@@ -74,7 +74,7 @@ async def test_one_refusal_ends_it_and_says_how_often_it_passed():
     ("work", "place", "said"),
     [
         (TurnResult(base="base", stop_reason="the worktree is gone"), Place(), "the worktree is gone"),
-        (WORK, Place(lost=True), "is not there any more"),
+        (WORK, Place(lost=True), "no longer exists"),
         (WORK, Place(links={"a": "../../etc"}), "leads out of the repository"),
     ],
 )

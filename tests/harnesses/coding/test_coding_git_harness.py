@@ -118,7 +118,7 @@ async def test_what_can_not_be_committed_is_a_failed_try_that_says_why(tmp_path:
     end = await run_to_end(made(tmp_path, nests_first, "one"), name="runner")
 
     assert str(end.outcome) == "completed"
-    assert "a git repository of its own in 'inner'" in str(told[1])
+    assert "another git repository in 'inner'" in str(told[1])
 
 
 async def test_a_pass_by_luck_is_no_pass(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ async def test_people_and_agents_can_read_where_it_stands(tmp_path: Path) -> Non
 
 
 def test_a_validator_must_be_chosen(tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequest, match="a validator must be chosen"):
+    with pytest.raises(InvalidRequest, match="no validator was given"):
         CodingHarness(tmp_path, agent(writes_right), features("one"))
 
 

@@ -139,7 +139,7 @@ class Noting:
         self.done = done
 
     async def load(self, checkout: Path) -> Sequence[Feature]:
-        self.notes = ("left out, for it fails once and passes once: tests/a.py::test_b",)
+        self.notes = ("left out, because it fails only sometimes: tests/a.py::test_b",)
         if self.done:
             raise NothingToDo("there is nothing to do")
         return features("one")

@@ -94,11 +94,11 @@ async def test_the_code_begins_in_a_directory_of_its_own():
 async def test_no_code_is_not_proven():
     found = await PythonTests({FEATURE.id: ""}).validate(FEATURE, TurnResult(message="done"))
 
-    assert found == Verdict(passed=False, evidence="no source code was handed in", validator="Python tests")
+    assert found == Verdict(passed=False, evidence="no source code was submitted", validator="Python tests")
 
 
 async def test_a_feature_without_tests_is_an_error_not_a_verdict():
-    with pytest.raises(HarnessMisuse, match="feature 'double' has no tests: expected Python source by its id"):
+    with pytest.raises(HarnessMisuse, match="feature 'double' has no tests: expected Python source under its id"):
         await PythonTests({}).validate(FEATURE, TurnResult(artifact=RIGHT))
 
 

@@ -100,9 +100,9 @@ async def test_whatever_fails_is_a_feature_and_nothing_else(tmp_path: Path):
     )
     assert features[6].description == "tests/test_calc.py::test_told_apart passes"
     assert source.notes == (
-        "left out, for it passes and is marked to fail: tests/test_calc.py::test_marked",
-        "left out, for it is no Python: tests/test_no.py: SyntaxError: invalid syntax",
-        "left out, for it fails once and passes once: tests/test_calc.py::test_unsteady",
+        "left out, because it passes but is marked xfail: tests/test_calc.py::test_marked",
+        "left out, because it is not valid Python: tests/test_no.py: SyntaxError: invalid syntax",
+        "left out, because it fails only sometimes: tests/test_calc.py::test_unsteady",
     )
 
 

@@ -235,7 +235,7 @@ def test_an_id_that_is_given_is_never_taken_by_a_text():
             "there is nothing to do: expected at least one open item (- [ ] text), was 2 that are done; add one",
         ),
         ("- [ ] a\n- [ ] b (after: aa)", "line 2 'b': depends on 'aa': expected the id of a feature of this list"),
-        ("- [ ] a #x\n- [ ] b #x", "line 2 'b': id 'x' is that of line 1 'a' too: expected one of its own; rename one"),
+        ("- [ ] a #x\n- [ ] b #x", "line 2 'b': id 'x' is also used by line 1 'a': expected a unique id; rename one"),
         ("- [ ] a (id: x) #y", "line 1: expected at most one id, was x, y; keep one"),
         ("- [ ] a !high (priority: 2)", "line 1: expected at most one priority, was 2, 1; keep one"),
         (
@@ -249,9 +249,9 @@ def test_an_id_that_is_given_is_never_taken_by_a_text():
         ("- [ ]\n  - [ ] below", "line 1: expected a text after the box, was none; say what is to be done"),
         (f"- [ ] {'a ' * 2001}", "line 1: expected a text of at most 4000 characters, was 4001; put the details into"),
         ("- [/] a", "line 1: expected [ ] or [x] before 'a', was [/]; say if it is done"),
-        ("- [ ] a\n```\n- [ ] b", "line 2: code begins that never ends: expected ``` after it; add it"),
-        ("- [ ] a\n<!--\n- [ ] b", "line 2: a comment begins that never ends: expected --> after it; add it"),
-        ("- [ ] a (after: b)\n- [ ] b (after: a)", "features wait for each other: 'a' → 'b' → 'a': expected an order"),
+        ("- [ ] a\n```\n- [ ] b", "line 2: code block is never closed: expected ``` after it; add it"),
+        ("- [ ] a\n<!--\n- [ ] b", "line 2: comment is never closed: expected --> after it; add it"),
+        ("- [ ] a (after: b)\n- [ ] b (after: a)", "features depend on each other: 'a' → 'b' → 'a': expected dependencies"),
     ],
 )
 def test_a_mistake_is_told_with_its_line(text: str, told: str):
@@ -322,5 +322,5 @@ def at(lines: list[str]) -> list[int]:
 def test_items_within_one_another_without_end_are_refused(deep: int):
     text = "".join(f"{'  ' * one}- [ ] x{one}\n" for one in range(deep))
 
-    with pytest.raises(InvalidRequest, match="line 51: expected items at most 50 deep"):
+    with pytest.raises(InvalidRequest, match="line 51: expected items nested at most 50 deep"):
         parse_markdown(text, "TODO.md")

@@ -119,7 +119,7 @@ def test_a_claim_that_a_feature_passes_is_refused_with_the_way_out():
     text = refusal(one(passes=True))
 
     assert text.startswith(
-        "list.json: feature 1 'a': passes: expected false, for a file can prove nothing, was True; remove it"
+        "list.json: feature 1 'a': passes: expected false, because a file cannot prove anything, was True; remove it"
     )
     assert "check_first" in text
 
@@ -170,7 +170,7 @@ def test_an_id_that_is_there_twice_is_refused_with_both_places():
     tables = [{"id": "a", "description": "A", "steps": ["a"]}] * 2
 
     assert refusal(json.dumps(tables)) == (
-        "list.json: feature 2 'a': id 'a' is that of feature 1 'a' too: expected one of its own; rename one"
+        "list.json: feature 2 'a': id 'a' is also used by feature 1 'a': expected a unique id; rename one"
     )
 
 
@@ -192,7 +192,7 @@ def test_a_ring_of_dependencies_is_refused_as_a_ring():
         {"id": name, "description": "A", "steps": ["a"], "depends_on": [other]} for name, other in (("a", "b"), ("b", "a"))
     ]
 
-    assert "wait for each other: " in refusal(json.dumps(tables))
+    assert "depend on each other: " in refusal(json.dumps(tables))
     assert refusal(json.dumps([{**tables[0], "depends_on": ["a"]}])).endswith(
         "depends on itself: expected ids of other features; remove it"
     )
@@ -208,7 +208,7 @@ def test_an_empty_list_is_nothing_to_do(text: str):
     ("text", "told"),
     [
         ("[", "list.json is not valid JSON: Expecting value (at line 1, column 2); correct it"),
-        ('[{"id": "a", "id": "b"}]', "list.json: key 'id' is there twice in one object; remove one"),
+        ('[{"id": "a", "id": "b"}]', "list.json: key 'id' occurs twice in one object; remove one"),
         ("[" * 100_000, "list.json cannot be read: "),
         ("7", "list.json: features: expected a list of objects, was 7; write one"),
         ('{"feature": []}', "list.json: unknown key 'feature': expected one of objective, features; did you mean 'features'?"),

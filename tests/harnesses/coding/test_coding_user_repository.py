@@ -39,7 +39,7 @@ async def test_a_branch_that_is_checked_out_somewhere_can_not_be_chosen(tmp_path
     git(user, "worktree", "add", "--quiet", "-b", "side", tmp_path / "linked")
     origin = await origin_of(user)
 
-    with pytest.raises(InvalidRequest, match="'side' is checked out: expected one that nobody works on"):
+    with pytest.raises(InvalidRequest, match="'side' is checked out: expected one that is not"):
         await origin.target("runner", "side")
 
 
@@ -267,5 +267,5 @@ async def test_a_git_that_is_missing_or_too_old_is_said_to_be(tmp_path: Path) ->
 
     with pytest.raises(NotReady, match=r"expected git 2\.32 or newer, was .git version 2\.11\.0."):
         await find_git(tmp_path, program=str(old))
-    with pytest.raises(NotReady, match="'no-such-git' is not there"):
+    with pytest.raises(NotReady, match="'no-such-git' was not found"):
         await find_git(tmp_path, program="no-such-git")

@@ -75,7 +75,7 @@ def test_what_was_there_before_is_no_sign(source: str) -> None:
 
 
 def test_a_sign_says_where_and_what() -> None:
-    assert signs(None, "import sys\n\nsys._getframe(1)") == ("line 3: looks at who calls it (_getframe)",)
+    assert signs(None, "import sys\n\nsys._getframe(1)") == ("line 3: inspects its caller (_getframe)",)
 
 
 def test_a_new_test_may_use_pytest_but_not_change_it() -> None:

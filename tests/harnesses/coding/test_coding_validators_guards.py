@@ -50,7 +50,7 @@ async def test_a_path_that_must_not_be_touched_is_named(repository: Repository) 
     verdict = await OnlyTouches("shop.py").validate(FEATURE, candidate)
 
     assert not verdict.passed
-    assert "check.sh: was deleted, and is not of shop.py: put it back" in verdict.evidence
+    assert "check.sh: was deleted, but only shop.py may be changed: restore it" in verdict.evidence
     assert "docs/a.md: was added" in verdict.evidence
 
 
@@ -79,19 +79,19 @@ async def test_what_harms_no_test_is_accepted(case: str, repository: Repository)
 
 
 HARMFUL = {
-    "data": ({"tests/data/a.json": "[1]\n"}, "tests/data/a.json: is what tests compare with or rely on, and was changed"),
-    "conftest": ({"conftest.py": ""}, "conftest.py: would be loaded without being asked for"),
+    "data": ({"tests/data/a.json": "[1]\n"}, "tests/data/a.json: is used by tests, and was changed"),
+    "conftest": ({"conftest.py": ""}, "conftest.py: would be loaded automatically"),
     "pytest.ini": ({"pytest.ini": "[pytest]\naddopts = -k easy\n"}, "pytest's configuration was changed (addopts)"),
     "pyproject": (
         {"pyproject.toml": "[tool.pytest.ini_options]\nminversion = '6'\n"},
-        "was changed (minversion): put it back",
+        "its pytest settings were changed (minversion): restore them",
     ),
     "pth": ({"a.pth": ""}, "a.pth: would be loaded"),
     "pytest.py": ({"pytest.py": ""}, "pytest.py: would be loaded"),
     "module of the program": ({"tests/shop.py": ""}, "tests/shop.py: has the name of a module of the program"),
     "case": ({"SHOP.py": ""}, "SHOP.py: differs from shop.py only in upper and lower case"),
-    "javascript": ({"web/a.test.js": "it.skip('a')\n"}, "web/a.test.js: line `it('a')` is gone, changed or moved"),
-    "javascript passed over": ({"web/a.test.js": "describe.skip\nit('a')\n"}, "which may pass tests over"),
+    "javascript": ({"web/a.test.js": "it.skip('a')\n"}, "web/a.test.js: line `it('a')` was removed, changed or moved"),
+    "javascript passed over": ({"web/a.test.js": "describe.skip\nit('a')\n"}, "which may skip tests"),
     "program": ({"shop.py": "import _pytest.runner\n"}, "shop.py: line 1: imports a test tool (_pytest.runner): do without"),
 }
 
@@ -125,7 +125,7 @@ async def test_a_directory_of_tests_that_became_a_link_is_told(repository: Repos
 
     verdict = await TestsKept().validate(FEATURE, candidate)
 
-    assert "tests: is a symbolic link to easy in the place of tests: put the files there" in verdict.evidence
+    assert "tests: is a symbolic link to easy that replaces tests: restore the files" in verdict.evidence
 
 
 async def test_what_a_person_allows_is_not_looked_at(repository: Repository) -> None:

@@ -43,7 +43,7 @@ def test_a_session_that_passed_is_read() -> None:
 def test_a_line_with_another_seal_makes_all_of_it_worthless() -> None:
     forged = sealed("guessed", kind="report", id="a.py::test_a", when="call", outcome="passed", expected=False, text="")
 
-    assert read(forged, END).bent == ("something else than the judge wrote into its report",)
+    assert read(forged, END).bent == ("something other than the judge wrote into its report",)
     assert read(b"rubbish\n", END).bent
 
 

@@ -45,7 +45,7 @@ async def test_a_commit_that_changes_the_script_that_judges_is_refused(repositor
     verdict = await Command(["sh", "check.sh"]).validate(FEATURE, candidate)
 
     assert not verdict.passed
-    assert verdict.evidence == "check.sh: it judges, and the commit touches it: put it back"
+    assert verdict.evidence == "check.sh: is a judging file, and the commit changes it: restore it"
 
 
 async def test_a_script_that_became_a_link_is_refused_and_the_link_is_not_followed(
@@ -179,7 +179,7 @@ async def test_a_test_that_the_commit_changes_is_run_as_it_was(repository: Repos
     verdict = await (PytestNodes(env=ENV) & TestsKept(allow=["tests/*"])).validate(FEATURE, candidate)
 
     assert not verdict.passed
-    assert "as at the base, whatever the commit says: tests/test_shop.py" in verdict.evidence
+    assert "restored to the base before the run: tests/test_shop.py" in verdict.evidence
 
 
 async def test_a_node_that_is_not_there_did_not_run(repository: Repository) -> None:
@@ -224,7 +224,7 @@ async def test_the_suite_is_kept_if_what_passed_passes(repository: Repository) -
     verdict = await SuiteKept(env=ENV).validate(FEATURE, await repository.commit({"shop.py": DONE}))
 
     assert verdict.passed, verdict.evidence
-    assert verdict.evidence.startswith("1 tests passed at the base and pass still")
+    assert verdict.evidence.startswith("1 tests passed at the base and still pass")
 
 
 async def test_validators_compose_and_the_cheapest_is_asked_first(repository: Repository) -> None:
@@ -235,7 +235,7 @@ async def test_validators_compose_and_the_cheapest_is_asked_first(repository: Re
     assert repr(together) == "TestsKept() & PytestNodes() & SuiteKept()"
     assert together.proves
     assert not (TestsKept() & SuiteKept()).proves
-    assert verdict.evidence == "TestsKept: tests/test_shop.py: is gone: put it back"
+    assert verdict.evidence == "TestsKept: tests/test_shop.py: was removed: restore it"
 
 
 def test_the_command_line_of_a_session_does_not_tell_that_a_test_is_run() -> None:

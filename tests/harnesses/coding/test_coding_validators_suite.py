@@ -43,7 +43,7 @@ async def test_a_suite_in_which_something_broke_is_not_kept(repository: Reposito
     verdict = await SuiteKept(env=ENV).validate(FEATURE, await repository.commit({"shop.py": BROKEN}))
 
     assert not verdict.passed
-    assert verdict.evidence.startswith("tests/test_shop.py::test_count: passed at the base, and failed now")
+    assert verdict.evidence.startswith("tests/test_shop.py::test_count: passed at the base, now failed")
 
 
 async def test_a_module_that_can_not_be_collected_does_not_keep_the_others_from_being_guarded(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ async def test_a_module_that_can_not_be_collected_does_not_keep_the_others_from_
     verdict = await SuiteKept(env=ENV).validate(FEATURE, await repository.commit({"shop.py": BROKEN}))
 
     assert not verdict.passed
-    assert verdict.evidence.startswith("tests/test_shop.py::test_count: passed at the base, and failed now")
+    assert verdict.evidence.startswith("tests/test_shop.py::test_count: passed at the base, now failed")
 
 
 async def test_a_test_that_ends_the_process_does_not_keep_the_others_from_being_guarded(tmp_path: Path) -> None:
@@ -62,9 +62,9 @@ async def test_a_test_that_ends_the_process_does_not_keep_the_others_from_being_
     kept = await validator.validate(FEATURE, await repository.commit({"shop.py": DONE}))
     broken = await validator.validate(FEATURE, await repository.commit({"shop.py": BROKEN}))
 
-    assert kept.evidence.startswith("3 tests passed at the base and pass still")
+    assert kept.evidence.startswith("3 tests passed at the base and still pass")
     assert not broken.passed
-    assert "test_count: passed at the base, and failed now" in broken.evidence
+    assert "test_count: passed at the base, now failed" in broken.evidence
 
 
 async def test_a_test_that_stops_pytest_does_not_keep_the_others_from_being_guarded(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ async def test_a_commit_that_ends_the_process_of_its_tests_is_refused_after_one_
     verdict = await SuiteKept(env=ENV).validate(FEATURE, await repository.commit({"shop.py": ends}))
 
     assert not verdict.passed
-    assert "test_count: passed at the base, and cut short now\nthe process ended while it ran" in verdict.evidence
+    assert "test_count: passed at the base, now cut short\nthe process ended while it ran" in verdict.evidence
 
 
 @pytest.mark.parametrize("conftest", ["import nowhere\n", "import os\nos._exit(0)\n", "import time\ntime.sleep(60)\n"])
@@ -91,7 +91,7 @@ async def test_a_base_whose_suite_can_not_be_run_is_an_error_and_not_a_suite_wit
 ) -> None:
     repository = await repository_in(tmp_path, {"conftest.py": conftest})
 
-    with pytest.raises(NotReady, match=r"the suite cannot be run at the base .*: expected it to come to its end"):
+    with pytest.raises(NotReady, match=r"the suite cannot be run at the base .*: expected it to end within"):
         await SuiteKept(env=ENV, limit_s=5).validate(FEATURE, await repository.commit({"shop.py": DONE}))
 
 
@@ -100,7 +100,7 @@ async def test_a_suite_without_tests_is_kept(tmp_path: Path) -> None:
 
     verdict = await SuiteKept(env=ENV).validate(FEATURE, await repository.commit({"shop.py": DONE}))
 
-    assert verdict.evidence == "no test passed at the base, so there is none to keep"
+    assert verdict.evidence == "no test passed at the base, so there is none to compare"
 
 
 async def test_a_test_that_was_unsteady_before_is_not_held_against_a_commit(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ async def test_a_test_that_was_unsteady_before_is_not_held_against_a_commit(tmp_
     verdict = await SuiteKept(env=ENV).validate(FEATURE, await repository.commit({"shop.py": DONE}))
 
     assert verdict.passed, verdict.evidence
-    assert "unsteady at the base, so not held against it: tests/test_shop.py::test_now_and_then" in verdict.evidence
+    assert "unsteady at the base, so ignored: tests/test_shop.py::test_now_and_then" in verdict.evidence
 
 
 async def test_a_test_whose_name_is_another_each_time_is_not_held_against_a_commit(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ async def test_a_test_whose_name_is_another_each_time_is_not_held_against_a_comm
     verdict = await SuiteKept(env=ENV).validate(FEATURE, await repository.commit({"shop.py": DONE}))
 
     assert verdict.passed, verdict.evidence
-    assert "unsteady at the base, so not held against it: tests/test_names.py::test_a[" in verdict.evidence
+    assert "unsteady at the base, so ignored: tests/test_names.py::test_a[" in verdict.evidence
 
 
 async def test_only_the_first_confirmation_runs_the_suite(repository: Repository) -> None:
@@ -132,7 +132,7 @@ async def test_only_the_first_confirmation_runs_the_suite(repository: Repository
     verdicts = [await validator.validate(FEATURE, evolve(candidate, confirmation=number)) for number in (1, 2, 3)]
 
     assert [verdict.passed for verdict in verdicts] == [True] * 3
-    assert verdicts[1].evidence == "the suite is run at the first confirmation"
+    assert verdicts[1].evidence == "the suite is run only at the first confirmation"
     assert asked == [candidate.base, candidate.commit]
 
 
@@ -141,7 +141,7 @@ async def test_where_nothing_differs_from_the_base_nothing_is_run(repository: Re
 
     verdict = await SuiteKept(env=ENV).validate(FEATURE, candidate)
 
-    assert verdict.evidence == "no file differs from the base, so what passed there passes"
+    assert verdict.evidence == "no file differs from the base, so the tests that passed there pass"
     assert asked == []
 
 
@@ -154,7 +154,7 @@ async def test_the_run_of_a_commit_that_passed_is_the_bases_of_the_next_by_what_
 
     verdict = await validator.validate(FEATURE, second)
 
-    assert "test_count: passed at the base, and failed now" in verdict.evidence
+    assert "test_count: passed at the base, now failed" in verdict.evidence
     assert set(asked[:1]) == {second.commit}
 
 
@@ -167,4 +167,4 @@ async def test_a_commit_that_adds_tests_is_run_again_as_a_base_for_they_did_not_
 
     verdict = await validator.validate(FEATURE, evolve(await repository.commit(broken), base=first.commit))
 
-    assert verdict.evidence.startswith("tests/test_shop.py::test_none: passed at the base, and failed now")
+    assert verdict.evidence.startswith("tests/test_shop.py::test_none: passed at the base, now failed")

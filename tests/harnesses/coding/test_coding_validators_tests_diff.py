@@ -107,9 +107,7 @@ def test_what_only_adds_is_free(case: str) -> None:
 def test_it_is_said_what_was_changed_and_what_to_do() -> None:
     (found,) = changed("def test_total", "@pytest.mark.skip\ndef test_total")
 
-    assert found == (
-        "`test_total` was changed or moved (now with @pytest.mark.skip): put it back as it was; add new tests beside it"
-    )
+    assert found == ("`test_total` was changed or moved (now with @pytest.mark.skip): restore it; add new tests next to it")
 
 
 def test_a_fixture_must_not_take_the_place_of_one_that_tests_elsewhere_ask_for() -> None:

@@ -192,7 +192,7 @@ def test_doctor_looks_at_every_word_and_makes_nothing(command: Command) -> None:
     assert "desk: TradingHarness can be made" in done.out
     assert "shop: PipelineHarness can be made" in done.out
     assert [line for line in done.out.splitlines() if line.startswith("FAIL")] == [
-        "FAIL  run file     run.toml: harness 'fix': coding: agent: command: program 'no-such-program' is not there: "
+        "FAIL  run file     run.toml: harness 'fix': coding: agent: command: program 'no-such-program' not found: "
         "expected it on PATH, or a path"
     ]
     assert set(command.folder.iterdir()) == before

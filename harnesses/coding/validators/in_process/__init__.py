@@ -1,1 +1,1 @@
-"""What runs inside the judged pytest process: loaded as files, by older versions of Python too, and never imported."""
+"""Code that runs inside the judged pytest process: loaded as files, also by older versions of Python, and never imported."""

@@ -1,6 +1,6 @@
-"""Has the interpreter tell of what code of a commit does that tests have no need of. Never imported.
+"""An audit hook that reports actions of judged code that tests do not need. Loaded by judge_plugin.py, never imported.
 
-The hook cannot be removed, and nothing refers to it but the interpreter. It tells of an act before the act is done.
+The hook cannot be removed, and only the interpreter has a reference to it. It reports an action before the action is done.
 """
 
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
@@ -31,12 +31,12 @@ _MEMORY = {"ctypes.cdata", "ctypes.cdata/buffer", "ctypes.string_at", "ctypes.ws
 _WRITES = {"os.mkdir": 0, "os.rename": 1, "os.link": 1, "os.symlink": 1, "os.remove": 0, "os.truncate": 0}
 _PROCESSES = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn"}
 _FILES = {"open", "open64", "openat", "fopen", "fopen64", "syscall"}
-"""Functions of C that read files unseen."""
+"""C functions that read files without an audit event."""
 _UNMARSHALS = {"marshal.loads", "marshal.load"}
 _SETTING = {"object.__setattr__", "object.__delattr__"}
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _LOOKERS = (os.sep + "inspect.py", os.sep + "traceback.py")
-"""Who looks at frames for others."""
+"""Modules that inspect frames on behalf of others."""
 _IMPORTERS = ("<frozen importlib", "<frozen zipimport", "<frozen runpy")
 _TEXTS: Any = (str, bytes, bytearray)
 _DEPTH = 2
@@ -45,11 +45,11 @@ Note = Callable[..., None]
 
 
 def watch(note: Note, settings: Dict[str, Any], functions_changed: Callable[[], None]) -> None:  # noqa: UP006
-    """Add the hook.
+    """Install the hook.
 
     Args:
-        note: is given what was done.
-        functions_changed: is called when a function has been given other code, or other defaults.
+        note: called with each reported action.
+        functions_changed: called when a function gets other code or other defaults.
     """
     watched = _Watched(settings)
     within: Set[int] = set()  # noqa: UP006
@@ -79,7 +79,7 @@ def watch(note: Note, settings: Dict[str, Any], functions_changed: Callable[[], 
 
 
 class _Watched:
-    """Knows whose code is whose."""
+    """Knows which code belongs to the program and which to the tests."""
 
     def __init__(self, settings: Dict[str, Any]) -> None:  # noqa: UP006
         root = settings["root"] + os.sep
@@ -89,18 +89,18 @@ class _Watched:
         self._tests = {root + path for path in settings["tests"]}
         homes = (os.path.realpath(os.environ[name]) + os.sep for name in ("HOME", "TMPDIR"))
         self._allowed = (root, *homes, "/dev/")
-        # What is in an open directory can be opened without its name being told.
+        # Files in an open directory can be opened without an event that has their path.
         self._directories = {os.path.dirname(path) for path in self._tests} - {settings["root"]}
         self._exists: Dict[str, bool] = {}  # noqa: UP006
         self._status, self._is_regular, self._began = os.stat, stat.S_ISREG, time.time()
 
     def acts(self, event: str, arguments: Tuple[Any, ...], frame: Any) -> Iterator[Tuple[str, str, str]]:  # noqa: UP006
-        """Yield what is told of an event: what it is, the file of who does it, and a detail."""
+        """Yield the reports for an audit event: the kind, the file of the acting code, and a detail."""
         if event in _STACK or event in _TRACERS:
             yield from self._looks(event, self._caller(frame, _LOOKERS))
         elif event == "object.__getattr__":
             if arguments[1] in _FRAMES:
-                # To print an error takes its frames, too; whoever has that done does not look himself.
+                # Printing an error reads its frames too; the code that requests this does not itself inspect them.
                 yield from self._looks(arguments[1], frame.f_code.co_filename)
         elif event in _MEMORY:
             name = arguments[1] if event == "ctypes.dlsym" else "_Py"
@@ -121,7 +121,7 @@ class _Watched:
             yield "stack", self._named(who), what
 
     def _compiles(self, arguments: Tuple[Any, ...], frame: Any) -> Iterator[Tuple[str, str, str]]:  # noqa: UP006
-        """Look for code that is given the name of a file that it is not from."""
+        """Yield a report if code is compiled under the name of a file that it is not from."""
         source, name = arguments[:2]
         name = os.fsdecode(name) if isinstance(name, _TEXTS) else ""
         who = self._caller(frame, ())
@@ -133,7 +133,7 @@ class _Watched:
             yield "named", self._named(who), name
 
     def _unmarshals(self, event: str, arguments: Tuple[Any, ...], frame: Any) -> Iterator[Tuple[str, str, str]]:  # noqa: UP006
-        """Look for code that is kept without its source: it may be given the name of any file."""
+        """Yield a report if code is loaded without its source, because it may claim any file name."""
         who = self._caller(frame, ())
         if who.startswith(_IMPORTERS):
             path = str(frame.f_locals.get("bytecode_path") or frame.f_locals.get("pathname"))
@@ -143,7 +143,7 @@ class _Watched:
             yield "compiled", self._named(who), event
 
     def _starts(self, arguments: Tuple[Any, ...], frame: Any) -> Iterator[Tuple[str, str, str]]:  # noqa: UP006
-        """Look for commands that name a file of the tests."""
+        """Yield a report if a command is started that names a test file."""
         own = self._own(frame)
         who = next((one.f_code.co_filename for one in own if one.f_code.co_filename in self._changed), "")
         text = repr(arguments) if who else ""
@@ -176,7 +176,7 @@ class _Watched:
             yield "read", self._named(who), path[len(self._root) :]
 
     def _own(self, frame: Any) -> List[Any]:  # noqa: UP006
-        """Return the frames of the program above the first one of a test, the innermost first."""
+        """Return the program's frames above the first frame of a test, innermost first."""
         found: List[Any] = []  # noqa: UP006
         while frame is not None and frame.f_code.co_filename not in self._tests:
             if frame.f_code.co_filename.startswith(self._root):
@@ -193,7 +193,7 @@ class _Watched:
         return frame.f_code.co_filename if frame is not None else ""
 
     def _is_there(self, path: str) -> bool:
-        """Return whether code is from a file that was there before; what is from a text is the doing of whoever runs that."""
+        """Return whether code is from a file that existed before; code from a string belongs to the code that runs it."""
         if path.startswith(_IMPORTERS):
             return True
         if path not in self._exists:
@@ -206,7 +206,7 @@ class _Watched:
 
     @staticmethod
     def _is_printing(frame: Any) -> bool:
-        """Return whether lines of source are read to print an error."""
+        """Return whether source lines are being read to print an error."""
         while frame is not None:
             if frame.f_code.co_filename.endswith(_LOOKERS[1]):
                 return True
@@ -218,7 +218,7 @@ class _Watched:
 
 
 def _has_code(data: Any) -> bool:
-    """Return whether marshalled values hold code."""
+    """Return whether marshalled values contain code."""
     found = [marshal.loads(data)]
     for value in found:
         if isinstance(value, types.CodeType):
@@ -231,7 +231,7 @@ def _has_code(data: Any) -> bool:
 
 
 def _is_read(path: str, source: Any) -> bool:
-    """Return whether a source is what a file holds."""
+    """Return whether a source is the contents of a file."""
     try:
         with open(path, "rb") as file:
             held = file.read()
@@ -241,7 +241,7 @@ def _is_read(path: str, source: Any) -> bool:
 
 
 def _is_given(frame: Any, path: str) -> bool:
-    """Return whether a function was given a path, or a directory that it is in, or something that holds one."""
+    """Return whether a function was given a path, one of its directories, or an object that contains one."""
     code = frame.f_code
     count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
     values = frame.f_locals

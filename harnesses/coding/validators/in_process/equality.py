@@ -1,7 +1,7 @@
-"""Asks a value that a test finds equal to another whether it is equal to others as well. Never imported.
+"""Detects values that compare equal to the expected value but also to other values. Loaded by judge_plugin.py, never imported.
 
-Plain values (numbers, texts, lists of them …) are what they are; their type is told by identity, which nothing can bend. Any
-other value is compared with strangers, before the test compares it, as often as chance says.
+Plain values (numbers, strings, lists of them …) can be trusted; their type is checked by identity, which cannot be faked. Any
+other value is compared with random other values, before the test's own comparison.
 """
 
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
@@ -21,22 +21,22 @@ _TEXTS: Any = (str, bytes, bytearray)
 _NUMBERS: Any = (int, float, complex, bool)
 _PLAIN = {id(kind) for kind in (*_LISTS, *_SETS, *_TEXTS, *_NUMBERS, dict, type(None), type(Ellipsis), range, type)}
 SCALARS = frozenset(id(kind) for kind in (*_TEXTS, *_NUMBERS, type(None)))
-"""Types whose values are what they are, and hold no others."""
+"""Ids of trusted types whose values contain no other values."""
 _MOST = 1_000
 _expected: List[Any] = []  # noqa: UP006
-"""Numbers that values have been compared with."""
+"""Numbers with which values have been compared."""
 _DEPTH = 20
 _spaces: Callable[[type], Any] = type.__dict__["__dict__"].__get__
 _bases: Callable[[type], Any] = type.__dict__["__mro__"].__get__
 
 
 def defined(kind: type, name: str) -> Tuple[Any, Any]:  # noqa: UP006
-    """Return the class that defines a name for a type, and what it is; no metaclass has a say in it."""
+    """Return the class that defines a name for a type, and its value, without asking any metaclass."""
     return next(((base, _spaces(base)[name]) for base in _bases(kind) if name in _spaces(base)), (None, None))
 
 
 def liars(operator: str, left: Any, right: Any) -> Iterator[Any]:
-    """Yield the values of a comparison that would hold for others too.
+    """Yield the values in a comparison that would also compare equal to other values.
 
     Args:
         operator: `==` (also for `!=` and `-`), `in`, or one of `< <= > >=`.
@@ -66,14 +66,14 @@ def _equal(left: Any, right: Any, depth: int) -> Iterator[Any]:
 
 
 def _meant(value: Any) -> Any:
-    """Return what `pytest.approx` stands for."""
+    """Return the value wrapped by `pytest.approx`."""
     kind = type(value)
     is_approx = kind.__name__.startswith("Approx") and kind.__module__ in ("_pytest.approx", "_pytest.python_api")
     return value.expected if is_approx else value
 
 
 def _parts(left: Any, right: Any) -> List[Tuple[Any, Any]]:  # noqa: UP006
-    """Return what is in the same place of two values."""
+    """Return the pairs of elements at the same position of two values."""
     with contextlib.suppress(Exception):
         if isinstance(left, _LISTS) and isinstance(right, _LISTS):
             return list(zip(left, right))[:_MOST]  # noqa: B905
@@ -109,13 +109,13 @@ def _is_liar(value: Any, other: Any) -> bool:
     if (owner is object and defined(kind, "__ne__")[0] is object) or (
         type(equal) is types.WrapperDescriptorType and defined(kind, "__array__")[0]
     ):
-        # It is equal to itself alone; or it is an array, and compares each of its elements.
+        # It is equal only to itself; or it is an array, and compares elementwise.
         return False
     asked = _strangers(other)
     random.SystemRandom().shuffle(asked)
     is_number = any(defined(kind, name)[0] for name in ("__add__", "__int__", "__index__", "__float__"))
     if is_number and type(other) in _NUMBERS:
-        # It may be equal to many others, for example a number of a clock: at most six of the eight, if it counts by tens.
+        # It may be equal to many others, such as a number of a clock: at most six of the eight, if it counts by tens.
         asked = [one for one in asked if isinstance(one, _NUMBERS)]
     found = [_is_equal(value, one) for one in asked]
     most = len(found) * 3 // 4 if is_number and type(other) in _NUMBERS else 2
@@ -130,7 +130,7 @@ def _is_equal(value: Any, other: Any) -> bool:
 
 
 def _is_scattered(value: Any, other: Any) -> bool:
-    """Return whether a value is equal to several numbers that tests expect, and neither near all of them nor periodic."""
+    """Return whether a value equals several expected numbers that are neither all close together nor periodic."""
     if type(other) not in (int, float):
         return False
     held = [one for one in _expected if one != other and _is_equal(value, one)]
@@ -145,7 +145,7 @@ def _is_scattered(value: Any, other: Any) -> bool:
 
 
 def _is_level(value: Any, other: Any) -> bool:
-    """Return whether the distance to a number is the same for others."""
+    """Return whether the value's distance to a number is the same for other numbers."""
     if type(other) not in _NUMBERS or not defined(type(value), "__sub__")[0]:
         return False
     asked = [other, *(one for one in _strangers(other) if isinstance(one, _NUMBERS))]
@@ -156,7 +156,7 @@ def _is_level(value: Any, other: Any) -> bool:
 
 
 def _is_disordered(value: Any) -> bool:
-    """Return whether a number is said to be less than what is far below it, or more than what is far above."""
+    """Return whether a number compares less than far smaller ones, or greater than far larger ones."""
     with contextlib.suppress(Exception):
         low, high = float(value) - 1e9, float(value) + 1e9
         return isinstance(value, (int, float)) and (value < low or value <= low or value > high or value >= high)
@@ -171,7 +171,7 @@ def _holds(compare: Callable[[], Any]) -> bool:
 
 
 def _strangers(value: Any) -> List[Any]:  # noqa: UP006
-    """Return values like it that are not equal to it; never the same number of them."""
+    """Return a random number of values of the same kind that are not equal to it."""
     more = random.SystemRandom().randrange(1, 90)
     nothing = [object() for _ in range(1 + more % 4)]
     if isinstance(value, bool):
@@ -210,7 +210,7 @@ def _texts(value: str) -> List[str]:  # noqa: UP006
 
 
 def _changed(value: Any) -> List[Any]:  # noqa: UP006
-    """Return copies of an object, each with another value in one of its fields; none if some are no plain values."""
+    """Return copies of an object, each with another value in one field; none if a field is not a plain value."""
     fields = _fields(value)
     if not fields or not all(_is_plain(one) and one is not None for one in fields.values()):
         return []

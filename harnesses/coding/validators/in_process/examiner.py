@@ -1,4 +1,5 @@
-"""Compares pytest, unittest, built-in functions and what tests import with what they were. Loaded by judge_plugin.py."""
+"""Detects changes to pytest, unittest, built-in functions and the tests' imports. Loaded by judge_plugin.py, never
+imported."""
 
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 # pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false
@@ -37,7 +38,7 @@ _INTERNALS = (
     "unittest.mock",
 )
 _REPORTING = ("_pytest.runner", "_pytest.reports", "_pytest.python", "_pytest.outcomes")
-"""What makes a report of what a test did."""
+"""Modules that create the report of a test."""
 _TOOLS = ("_pytest", "pluggy", "unittest")
 _HOOKS = (
     "pytest_runtest_protocol",
@@ -51,15 +52,15 @@ _HOOKS = (
 
 
 def _preload(name: str) -> None:
-    with contextlib.suppress(Exception):  # whoever needs it will hear of it
+    with contextlib.suppress(Exception):  # its users get the error themselves
         importlib.import_module(name)
 
 
 class _Known:
-    """Functions and classes as they were, to be compared."""
+    """Original functions and classes, for comparison."""
 
     def __init__(self, names: Tuple[str, ...], *, of_others: bool = True) -> None:  # noqa: UP006
-        """Take what the modules and their classes hold; with `of_others` also that of classes that they import."""
+        """Record the contents of the modules and their classes; with `of_others` also of classes that they import."""
         self._spaces: List[Tuple[Any, Any, Any, Dict[str, Any]]] = []  # noqa: UP006
         self._codes: Dict[int, Tuple[Any, Any, Any]] = {}  # noqa: UP006
         owners: Dict[int, Any] = {}  # noqa: UP006
@@ -77,7 +78,7 @@ class _Known:
         space: Any = owner.__dict__
         held: Dict[str, Any] = {key: value for key, value in space.items() if isinstance(value, kinds)}  # noqa: UP006
         if held:
-            # The first is asked for twice: for a single one the getter would not give a tuple.
+            # The first name is asked for twice, because for a single one the getter would not return a tuple.
             self._spaces.append((owner, space, operator.itemgetter(*held, next(iter(held))), held))
         for value in held.values():
             function = getattr(value, "__func__", value)
@@ -85,14 +86,14 @@ class _Known:
                 self._codes[id(function)] = (function, function.__code__, function.__defaults__)
 
     def differing(self, *, functions: bool) -> List[Tuple[str, Any]]:  # noqa: UP006
-        """Return what has been replaced, and by what.
+        """Return what has been replaced, with the replacements.
 
         Args:
-            functions: also look into the functions that are in their places.
+            functions: also compare the code of functions that are in place.
         """
         found: List[Tuple[str, Any]] = []  # noqa: UP006
         for owner, space, get, held in self._spaces:
-            # This is done for each test, so it is done without a step of Python's for each name.
+            # Runs for each test, so it avoids a Python loop over all names.
             try:
                 is_other = any(map(operator.is_not, get(space), held.values()))
             except KeyError:
@@ -115,15 +116,15 @@ def _is_taken(module: str, name: str) -> bool:
 
 
 def _pluggy() -> Tuple[str, ...]:  # noqa: UP006
-    """Return the modules that call hooks: what they are called differs from one version to the next."""
+    """Return the modules that call hooks; their names differ between versions of pluggy."""
     return tuple(name for name in sys.modules if name.partition(".")[0] == "pluggy")
 
 
 class Examiner:
-    """Looks for what would bend pytest's word, and tells."""
+    """Detects and reports changes that would falsify pytest's results."""
 
     functions_changed = True
-    """Whether any function has been given other code, or other defaults, since it was looked at."""
+    """Whether any function has got other code or other defaults since the last examination."""
 
     def __init__(self, say: Say, settings: Dict[str, Any]) -> None:  # noqa: UP006
         self._began = time.time()
@@ -141,7 +142,7 @@ class Examiner:
         self._bodies: Dict[str, Any] = {}  # noqa: UP006
 
     def begin(self, config: Any, items: List[Any]) -> None:  # noqa: UP006
-        """Take what there is before the first test."""
+        """Record the state before the first test."""
         self._config, self._hooks = config, _hooks_of(config)
         self._bodies = {item.nodeid: _body_of(item) for item in items}
         modules = [module for module in list(sys.modules.values()) if self._is_test_module(module)]
@@ -152,10 +153,10 @@ class Examiner:
         self.functions_changed = True
 
     def examine(self, is_over: bool) -> None:
-        """Look into functions where the interpreter says that one has changed, and else at what is in which place.
+        """Compare what is in place and, if the interpreter has reported a change, the code of functions.
 
         Args:
-            is_over: no test is running, so that what tests change for themselves is what it was again; all is looked at.
+            is_over: whether no test is running, so that everything is compared, including what tests may change temporarily.
         """
         functions, self.functions_changed = self.functions_changed, False
         known = self._tools if is_over or functions else self._reporting
@@ -182,9 +183,9 @@ class Examiner:
                 self._tell(name)
 
     def examine_item(self, item: Any) -> None:
-        """Look at what a test runs."""
+        """Check the function that a test runs."""
         body = _body_of(item)
-        # Plugins for asynchronous tests put a function of their own around it.
+        # Plugins for asynchronous tests wrap it in a function of their own.
         if self._bodies.get(item.nodeid, body) is not body and getattr(body, "co_filename", "") in self.changed:
             self._tell(item.nodeid)
 
@@ -200,7 +201,7 @@ class Examiner:
         return str(getattr(module, "__file__", None) or "")
 
     def _is_of_program(self, value: Any) -> bool:
-        """Return whether something, or its class, is defined in what the commit changes, or in no file at all."""
+        """Return whether an object or its class is defined in a file that the commit changes, or in no file at all."""
         file = self._file_of(value) or self._file_of(type(value))
         return file in self.changed or (bool(file) and not os.path.isfile(file) and not file.startswith("<frozen"))
 

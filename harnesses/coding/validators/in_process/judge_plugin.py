@@ -1,14 +1,15 @@
-"""Runs pytest inside the judged process, and reports what came of every test. It is run as a file, never imported.
+"""Runs pytest inside the judged process, and reports the outcome of every test. It is run as a file, never imported.
 
     judge ──settings (a file, removed when read)──►  this  ──lines, each sealed with a key──►  judge
 
-The law: pytest, and all that the tests import from elsewhere, is loaded before the worktree is on the import path; what is
-reported goes into a file that no longer has a name. Where nothing differs from the base nothing is looked for: what is there
-is its owner's.
+Invariants: pytest, and everything that the tests import from other packages, is loaded before the worktree is on the import
+    path;
+reports go into a file that no longer has a name. If nothing differs from the base, nothing is checked: the code is the
+owner's.
 
-The code under test runs in this process and can reach the outcome of a test: `turn_round` shows whether it has. What is
-the same in both runs is looked for here: values that are equal to others as well (`equality`), code that looks at its caller
-or at what is expected (`audit_hook`), changes to what tests rely on (`examiner`).
+The code under test runs in this process and could fake a test's outcome: running the tests inverted (`turn_round`) shows that.
+This module checks for what is the same in both runs: values that also equal other values (`equality`), code that inspects its
+caller or the expected results (`audit_hook`), changes to what tests rely on (`examiner`).
 """
 
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
@@ -19,7 +20,7 @@ from __future__ import annotations
 import sys
 
 if __name__ == "__main__":
-    # The directory of this file, where modules are named after what they judge.
+    # The directory of this file, whose modules are named after what they judge.
     sys.path.pop(0)
 
 import ast
@@ -52,9 +53,9 @@ _OPERATORS: Dict[type, Tuple[str, Callable[[Any, Any], Any]]] = {  # noqa: UP006
     ast.GtE: ("<", operator.ge),
     ast.Sub: ("==", operator.sub),
 }
-"""What values are asked before an operator of a test module is applied."""
+"""By operator of a test module: the check to make before it is applied, and its function."""
 _EXPLAINED = (ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.Call, ast.keyword, ast.Attribute, ast.Compare, ast.Starred)
-"""Expressions of an assertion that pytest looks into."""
+"""Expressions of an assertion whose parts pytest explains."""
 _UNITTEST = {
     **dict.fromkeys(("assertEqual", "assertNotEqual", "assertAlmostEqual", "assertListEqual", "assertDictEqual"), "=="),
     **dict.fromkeys(("assertSequenceEqual", "assertCountEqual", "assertSetEqual", "assertTupleEqual"), "=="),
@@ -64,7 +65,7 @@ _UNITTEST = {
 
 
 def main(settings_path: str) -> int:
-    """Run pytest as the settings say."""
+    """Run pytest with the settings in a file."""
     with open(settings_path, encoding="utf-8") as file:
         settings: Dict[str, Any] = json.load(file)  # noqa: UP006
     os.unlink(settings_path)
@@ -77,9 +78,9 @@ def main(settings_path: str) -> int:
         _preload(name)
     pytest = importlib.import_module("pytest")
     runner: Any = importlib.import_module("_pytest.runner")
-    # A program under test that asks for it would behave as it does for its users.
+    # A program under test that checks for it must behave as it does for its users.
     runner._update_current_test_var = _nothing
-    # This module is not for the program to import.
+    # The program must not be able to import this module.
     sys.modules["__main__"] = types.ModuleType("__main__")
     examiner = None
     if not settings["trusted"]:
@@ -101,7 +102,7 @@ def _nothing(*_: object) -> None:
 
 
 def _part(name: str) -> Any:
-    """Load a module that lies beside this one, without a name by which it could be found."""
+    """Load a module in this directory, without a name by which it could be found."""
     spec: Any = importlib.util.spec_from_file_location(
         name, os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py")
     )
@@ -111,7 +112,7 @@ def _part(name: str) -> Any:
 
 
 def _sayers(report: int, key: str) -> Tuple[Say, Say]:  # noqa: UP006
-    """Return what reports, and what notes texts; the second uses nothing that Python code could replace."""
+    """Return functions that report and that note texts; the second uses nothing that Python code could replace."""
     seal = hmac.new(key.encode(), digestmod="sha256")
     write, quoted, numbers = os.write, json.encoder.encode_basestring_ascii, itertools.count()
 
@@ -131,7 +132,7 @@ def _sayers(report: int, key: str) -> Tuple[Say, Say]:  # noqa: UP006
 
 
 def _compare_first(note: Say, settings: Dict[str, Any], equality: Any) -> None:  # noqa: UP006
-    """Before a test compares two values, ask each of them whether it would be equal to others."""
+    """Check both values before each comparison in a test; see `equality`."""
     tests = {os.path.join(settings["root"], path) for path in settings["tests"]}
     names, scalars = frozenset(settings["test_names"]), equality.SCALARS
 
@@ -145,7 +146,7 @@ def _compare_first(note: Say, settings: Dict[str, Any], equality: Any) -> None: 
                     note(kind="equal", path=str(kind.__module__), what=str(kind.__qualname__))
 
     def is_of_tests(kind: type) -> bool:
-        """Return whether tests define what is equal to many values, or name it themselves, like `mock.ANY`."""
+        """Return whether the tests define a value that equals many others, or name it themselves, like `mock.ANY`."""
         _, equal = equality.defined(kind, "__eq__")
         file = equal.__code__.co_filename if type(equal) is types.FunctionType else ""
         is_others = os.path.isfile(file) and not file.startswith(settings["root"] + os.sep)
@@ -192,10 +193,10 @@ def _compare_first(note: Say, settings: Dict[str, Any], equality: Any) -> None: 
 
 
 class _Asking(ast.NodeTransformer):
-    """Has what is compared outside of assertions, and what is subtracted anywhere, be asked first."""
+    """Inserts the check before comparisons outside of assertions, and before all subtractions."""
 
     _explained = False
-    """Whether pytest explains what is compared here, and so asks first."""
+    """Whether pytest explains the comparisons here, and so makes the check itself."""
 
     def visit(self, node: ast.AST) -> Any:
         before = self._explained
@@ -221,7 +222,7 @@ class _Asking(ast.NodeTransformer):
 
 
 def _preload(name: str) -> None:
-    with contextlib.suppress(Exception):  # whoever needs it will hear of it
+    with contextlib.suppress(Exception):  # its users get the error themselves
         importlib.import_module(name)
 
 
@@ -229,12 +230,12 @@ def _extend_path(settings: Dict[str, Any]) -> None:  # noqa: UP006
     for place in reversed(settings["path"]):
         if place not in sys.path:
             sys.path.insert(0, place)
-    # For the Python processes that tests start.
+    # For Python processes started by the tests.
     os.environ["PYTHONPATH"] = os.pathsep.join([*settings["path"], os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
 
 
 def _quietened() -> List[str]:  # noqa: UP006
-    """Return arguments that undo what a configuration may say about workers and coverage."""
+    """Return arguments that disable workers and coverage, which the configuration may enable."""
     if os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD"):
         return []
     found = importlib.util.find_spec
@@ -242,15 +243,15 @@ def _quietened() -> List[str]:  # noqa: UP006
 
 
 def _collection(pytest: Any, say: Say, settings: Dict[str, Any], examiner: Optional[Any]) -> Any:  # noqa: UP006, UP045
-    """Return the plugin that says what is collected. What it holds is in closures: its attributes are in reach of tests."""
+    """Return the plugin that reports collected tests. Its state is in closures, because tests could reach its attributes."""
     state: Dict[str, Any] = {}  # noqa: UP006
     set_trace = pdb.set_trace
 
     class MustFail(pytest.Item):  # type: ignore[misc]
-        """A test that fails, among the others: if it is said to pass, nothing that is said is worth anything."""
+        """A test that must fail: if it is reported to pass, no report can be trusted."""
 
         def runtest(self) -> None:
-            raise AssertionError("this is to fail")
+            raise AssertionError("this must fail")
 
         def reportinfo(self) -> Any:
             return self.path, None, self.name
@@ -286,7 +287,7 @@ def _collection(pytest: Any, say: Say, settings: Dict[str, Any], examiner: Optio
 
 
 def _reports(pytest: Any, say: Say, settings: Dict[str, Any], examiner: Optional[Any]) -> Any:  # noqa: UP006, UP045
-    """Return the plugin that says what came of each test."""
+    """Return the plugin that reports the outcome of each test."""
     first: Callable[[Any], Any] = pytest.hookimpl(tryfirst=True)
     last: Callable[[Any], Any] = pytest.hookimpl(trylast=True)
 
