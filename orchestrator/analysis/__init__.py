@@ -1,9 +1,9 @@
-"""Questions asked of what was recorded: in a store, in its log, or in what was exported from it.
+"""Analysis of recorded runs: from a store, its log, or exported Parquet.
 
     with analysis.open("run.db") as run:                 # or "steps.jsonl", "logs/*.jsonl.gz", "exported/"
         run.steps.filter("work_s > 1").df()              # a DuckDB relation: lazy, and a pandas or Polars frame on request
 
-The law: the same run gives the same frames, whichever it is read from; and reading it cannot hurt it.
+Invariant: the same run gives the same frames, whichever it is read from; reading it cannot affect it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A report of a run: answers and pictures on one page that needs nothing but a browser: no script, no network, no font.
+"""A report of a run: answers and pictures on one HTML page without scripts, network access or fonts.
 
-The law: what agents wrote is text on it and never markup; the page is bounded, however long the run was.
+Invariant: text by agents is never interpreted as markup; the size of the page is bounded, however long the run was.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from orchestrator.analysis.pictures.chart_layers import Picture
 from orchestrator.text.terminal_text import inert
 
 MOST_ROWS = 200
-"""Of a table."""
+"""Limit on the rows of a table."""
 MOST_SENTENCES = 200
 _MOST_CHARACTERS, _LONG = 300, 40
-"""Of a cell that are shown; and from how many on it may be broken anywhere."""
+"""Limit on the shown characters of a cell; and the length from which on it may be broken anywhere."""
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""What a browser is told: nothing is loaded, and nothing is run, whatever got into the page."""
+"""Content security policy: nothing is loaded or executed, whatever the page contains."""
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --faint: #57606a; --rule: #d8dee4; --paper: #fff; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e9ed; --faint: #9aa5b1; --rule: #3a424b; --paper: #14171a; } }
@@ -70,7 +70,7 @@ def html(answers: Sequence[Answer], pictures: Sequence[Picture] = (), *, title: 
 
 
 def _home(picture: str, questions: Sequence[str]) -> int | None:
-    """Return the place of the question that a picture belongs to most: it is the first of its pictures, or comes early."""
+    """Return the position of the question that a picture belongs to most: it is the first of its pictures, or comes early."""
     homes = [
         (PICTURES[asked].index(picture), place) for place, asked in enumerate(questions) if picture in PICTURES.get(asked, ())
     ]
@@ -82,7 +82,7 @@ def _figures(pictures: Iterable[Picture], place: int) -> str:
 
 
 def _own_ids(svg: str, prefix: str) -> str:
-    """Return SVG whose ids are its own: on a page those of several pictures would be taken for each other."""
+    """Return SVG with unique ids, since several pictures on a page would otherwise share ids."""
     parts = re.split(r"(<[^>]*>)", svg)
     return "".join(_IDS.sub(rf"\g<1>{prefix}", part) if part.startswith("<") else part for part in parts)
 
@@ -122,7 +122,7 @@ def _kind(text: str, how: str) -> str:
 
 
 def _head(column: str) -> str:
-    """Return the head of a column: its cells say their units themselves."""
+    """Return the heading of a column; its cells include their units."""
     return re.sub(r"_(per_s|s|share|bytes)$", lambda end: " a second" if end[1] == "per_s" else "", column).replace("_", " ")
 
 

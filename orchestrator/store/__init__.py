@@ -1,4 +1,4 @@
-"""The authority: what happened, in order, on disk."""
+"""The store: an ordered, durable record of everything that happened, and the authority over it."""
 
 from orchestrator.store.in_memory.memory_store import MemoryStore
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader

@@ -1,15 +1,16 @@
-"""Encryption at rest of what a store holds and cannot redact: states, and arguments and results of effects.
+"""Encryption at rest of what a store cannot redact: states, and arguments and results of effects.
 
 Fields are encrypted, not the file: numbers, times, inputs, outputs and events stay readable, so views, seals and both
-verifiers work without the key. AES-256-GCM with a random nonce for each field; the field's role is authenticated with it, so
-that a state cannot be passed off as a result. Which record a field belongs to is what seals prove.
+verifiers work without the key. AES-256-GCM with a random nonce for each field. The field's role is authenticated with it, so
+that a state cannot be passed off as a result. Seals prove which record a field belongs to.
 
     body of a step              `delta`                     columns   `records.state`, `harnesses.initial_state`
     body of an intent           `arguments`                 body of a request for approval   `arguments`
     body of an outcome          `result`                    body of a `child`   `arguments`
 
-An encrypted field is the text `encrypted:v1:<base64 of nonce and ciphertext>`: a JSON string within a body, and in a column
-what no JSON text begins with. Not encrypted: inputs, outputs and messages, which are redacted or meant for others.
+An encrypted field is the text `encrypted:v1:<base64 of nonce and ciphertext>`: a JSON string within a body, and raw text in a
+column, where no JSON text begins like that. Not encrypted: inputs, outputs and messages, which are redacted or meant for
+others.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from orchestrator.errors import StoreUnusable, UsageError
 from orchestrator.store.store_protocol import StepRow
 
 KEY_FILE = "ORCHESTRATOR_STORE_KEY_FILE"
-"""Environment variable: the file of the key for stores that are opened without one."""
+"""Environment variable: path of the key file for stores that are opened without a key."""
 _NONCE_BYTES = 12
 _FIELDS = {
     "step": "delta",
@@ -40,19 +41,19 @@ _FIELDS = {
     "approval_requested": "arguments",
     "child": "arguments",
 }
-"""The field of a record's body that is encrypted, by the kind of record."""
+"""The encrypted field of a record's body, by the kind of record."""
 _NEEDED = ("approval_requested",)
-"""Kinds that cannot be judged without the key: their signature covers the field."""
+"""Kinds that cannot be validated without the key, since their signature covers the field."""
 _split = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _read = msgspec.json.Decoder().decode
 _write = msgspec.json.Encoder().encode
 _EMPTY = b"{}"
-"""A delta that changes nothing: it stays as it is."""
+"""A delta that changes nothing; it is not encrypted."""
 
 
 @frozen(eq=False)
 class Plain:
-    """Writes fields as they are. Without the key, encrypted fields cannot be read: `StoreUnusable`."""
+    """Writes fields unencrypted. Reading an encrypted field raises `StoreUnusable`."""
 
     _location: str
 
@@ -70,9 +71,9 @@ class Plain:
 class AesGcm:
     """Encrypts with a key of 32 bytes. Text that is not encrypted is read back unchanged.
 
-    Raises, when made:
+    Raises, on construction:
         UsageError: the key has another length, or the extra `encryption` is not installed.
-    Raises, when it reads:
+    Raises, on reading:
         StoreUnusable: a field is encrypted with another key.
     """
 
@@ -111,7 +112,7 @@ class AesGcm:
 
 
 FieldCipher: TypeAlias = Plain | AesGcm
-"""How the fields of one store are written (`hide`) and read (`reveal`), each with the role of the field and its JSON text."""
+"""Writes (`hide`) and reads (`reveal`) the fields of one store, given the role of a field and its JSON text."""
 
 _EXPECTED = (
     f"expected the path of a file with {2 * KEY_BYTES} hexadecimal digits, as `openssl rand -hex 32` prints, or {KEY_BYTES} "
@@ -120,13 +121,13 @@ _EXPECTED = (
 
 
 def cipher_of(key: bytes | str | Path | None, location: str) -> FieldCipher:
-    """Return the cipher for a key, or for the file of one: 64 hexadecimal digits.
+    """Return the cipher for a key, or for a key file with 64 hexadecimal digits.
 
     Args:
-        key: None for the key in the file that `ORCHESTRATOR_STORE_KEY_FILE` names; without that, nothing is encrypted.
+        key: None for the key file that `ORCHESTRATOR_STORE_KEY_FILE` names; without that, nothing is encrypted.
 
     Raises:
-        UsageError: there is no key in the file.
+        UsageError: the file holds no key.
     """
     if isinstance(key, bytes):
         return AesGcm(key, location)
@@ -136,7 +137,7 @@ def cipher_of(key: bytes | str | Path | None, location: str) -> FieldCipher:
     try:
         text = Path(file).read_text(encoding="ascii")
     except (OSError, ValueError) as error:
-        # A text may be the key itself, which no message shows.
+        # A text may be the key itself, so no message shows it.
         named = "that key= names" if key else str(file)
         reason = error.strerror if isinstance(error, OSError) else "it is not plain text"
         raise UsageError(f"{location}: the key file {named} cannot be read: {reason}; {_EXPECTED}") from None
@@ -161,10 +162,10 @@ def hide_body(cipher: FieldCipher, kind: str, body: str) -> str:
 
 
 def reveal_body(cipher: FieldCipher, kind: str, body: str) -> str:
-    """Return the body of a record from what is stored. Without the key, steps and effects are shown with what is encrypted.
+    """Return the body of a record from its stored form. Without the key, encrypted fields of steps and effects stay encrypted.
 
     Raises:
-        StoreUnusable: the key is another one, or there is none and a request for approval cannot be judged.
+        StoreUnusable: the key is wrong, or missing for an approval request.
     """
     hidden = None if isinstance(cipher, Plain) and kind not in _NEEDED else hidden_field(kind, body)
     if hidden is None:
@@ -174,7 +175,7 @@ def reveal_body(cipher: FieldCipher, kind: str, body: str) -> str:
 
 
 def hidden_field(kind: str, body: str) -> tuple[str, str] | None:
-    """Return the field of a record's body that is encrypted, and what is stored of it; None if none is."""
+    """Return the role and the stored text of the encrypted field of a record's body; None if nothing is encrypted."""
     field = _FIELDS.get(kind)
     if field is None or ENCRYPTED not in body:
         return None
@@ -184,12 +185,12 @@ def hidden_field(kind: str, body: str) -> tuple[str, str] | None:
 
 
 def reveal_delta(cipher: FieldCipher, delta: Any) -> dict[str, Any]:
-    """Return a delta, which is a text where it is encrypted."""
+    """Return a delta, decrypted if it is encrypted text."""
     return cast(dict[str, Any], _read(cipher.reveal("delta", delta))) if isinstance(delta, str) else delta
 
 
 def reveal_value(cipher: FieldCipher, role: str, value: Any) -> Any:
-    """Return decoded plain data of a field; without the key, the text of what is encrypted."""
+    """Return decoded plain data of a field; without the key, the encrypted text."""
     if isinstance(cipher, Plain) or not isinstance(value, str) or not value.startswith(ENCRYPTED):
         return value
     return _read(cipher.reveal(role, value))
@@ -202,10 +203,10 @@ def hidden_row(cipher: FieldCipher, row: StepRow) -> StepRow:
 
 
 def reveal_row(cipher: FieldCipher, row: StepRow) -> StepRow:
-    """Return a step as it was before it was stored, for another store.
+    """Return a step decrypted, for another store.
 
     Raises:
-        StoreUnusable: it is encrypted, and there is no key, or another one.
+        StoreUnusable: it is encrypted, and the key is missing or wrong.
     """
     state = None if row.state is None else cipher.reveal("state", row.state)
     return row._replace(body=reveal_body(cipher, "step", row.body), state=state)

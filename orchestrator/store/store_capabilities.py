@@ -1,13 +1,13 @@
-"""What a store may be able to do besides `Store`, each a small protocol: whoever has its methods has the capability.
+"""Optional capabilities of a store, each a small protocol: a store with the methods has the capability.
 
-    Counted    metrics: its records without their weight, and how many messages wait
-    Watched    others write to it as well, or can take it away: messages and answers from outside reach a running harness
-    InFile     it is a file: kill switch, key, control socket and what is hidden from sandboxes lie beside it
-    Timed      when steps were made, without reading them
-    Keyed      what its approvals are signed with, where that is in no file beside it
+    Counted    metrics: its records reduced to the counted fields, and the number of waiting messages
+    Watched    others can write to it or remove it: messages and answers from outside reach a running harness
+    InFile     it is a file: kill switch, key, control socket and what is hidden from sandboxes are beside it
+    Timed      the times of steps, without reading the steps
+    Keyed      the signing key of its approvals, if that is not in a file beside it
 
-The program asks for these by their names here, never for a class of store. `orchestrator.store.conformance` holds each store
-to the laws of those that it has.
+The program checks for these protocols, never for a class of store. `orchestrator.store.conformance` tests the laws of the
+capabilities that a store has.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from orchestrator.records import ApprovalRecord, ChildRecord, HarnessRecord, Rec
 
 @runtime_checkable
 class Counted(Protocol):
-    """A store that can be counted beside a run without hindering it."""
+    """A store whose records can be counted beside a run without slowing it."""
 
     def outlines(self, *, after: int = 0, limit: int = 1000) -> list[Record]:
-        """Return records as `Store.records` does; of their bodies no more than what is counted may be there."""
+        """Return records as `Store.records` does; bodies may be reduced to the counted fields."""
         ...
 
     def messages_waiting(self) -> int:
-        """Return how many messages no step has used up."""
+        """Return how many messages no step has consumed."""
         ...
 
 
 @runtime_checkable
 class Watched(Protocol):
-    """A store that others can write to as well, or take away."""
+    """A store that others can write to or remove."""
 
     def check_in_place(self) -> None:
-        """Raise `StoreError` if what is written there is not what others read."""
+        """Raise `StoreError` if others no longer read what is written here."""
         ...
 
     def arrivals(self, *, after: int) -> Sequence[tuple[str, int]]:
@@ -45,7 +45,7 @@ class Watched(Protocol):
         ...
 
     def answers(self, *, after: int, limit: int) -> Sequence[tuple[int, str]]:
-        """Return at most `limit` answers to requests for approvals with `seq > after`: `seq`, and the id of the request."""
+        """Return at most `limit` answers to approval requests with `seq > after`: `seq`, and the id of the request."""
         ...
 
 
@@ -55,35 +55,35 @@ class InFile(Protocol):
 
     @property
     def path(self) -> Path | None:
-        """Where it is; None of one that only may be in a file."""
+        """Path of the file; None if this store is not in a file."""
         ...
 
 
 @runtime_checkable
 class Keyed(Protocol):
-    """A store that has a key of its own."""
+    """A store with a signing key of its own."""
 
     @property
     def secret(self) -> bytes | None:
-        """What its approvals are signed with; None if that is in the file beside it."""
+        """Signing key of its approvals; None if that is in the file beside it."""
         ...
 
 
 @runtime_checkable
 class Timed(Protocol):
-    """A store that knows when steps were made without reading them."""
+    """A store that returns the times of steps without reading the steps."""
 
     def step_times(self, name: str, *, after: int) -> list[int]:
-        """Return when the steps from number `after + 1` were made, microseconds since 1970; at most a thousand."""
+        """Return the times of the steps from number `after + 1`, microseconds since 1970; at most a thousand."""
         ...
 
 
 class Roster(Protocol):
-    """What tells where harnesses stand: every store, and every reader of one."""
+    """What tells the status of harnesses: every store, and every reader of one."""
 
     @property
     def location(self) -> str:
-        """For people: where it is."""
+        """Location of the store, for messages."""
         ...
 
     def harnesses(self) -> list[HarnessRecord]: ...
@@ -96,10 +96,10 @@ class Roster(Protocol):
 
 
 def path_of(store: object) -> Path | None:
-    """Return the file that a store is in; None if it is in none."""
+    """Return the path of a store's file; None if it has none."""
     return store.path if isinstance(store, InFile) else None
 
 
 def secret_of(store: object) -> bytes | None:
-    """Return the key that a store has of its own; None if it is in a file beside it, or not made yet."""
+    """Return a store's own signing key; None if that is in a file beside it, or not created yet."""
     return store.secret if isinstance(store, Keyed) else None

@@ -1,16 +1,16 @@
-"""What can be asked of a store about messages, approvals and budgets. Values, and what records of messages say.
+"""Operations of a store on messages, approvals and budgets, as values; and the content of message records.
 
-    plain      for `receive`
-    request    asks for a reply; its sender waits for it
-    reply      for the harness that asked; `receive` does not give it
+    plain      received with `receive`
+    request    expects a reply; its sender waits for it
+    reply      for the harness that asked; not returned by `receive`
 
-Of messages to one harness that have an `id`, the first of each `id` is kept, and the others are dropped.
+Of messages to one harness with the same `id`, the first is kept and the others are dropped.
 
-Whether an action may be done is decided within the commit that takes its approval up, from all that is on record by then, in
-its order; so a denial that was recorded before counts, however close it came, and whatever clocks said.
+Whether an action may be done is decided within the commit that takes up its approval, from everything recorded by then, in
+order. So a denial that was recorded before counts, however close it came, and whatever the clocks said.
 
-A reservation is on disk before anything of it is spent. A harness's attempt begins with nothing reserved, and a harness that
-is given up leaves nothing reserved: what it has open then is charged in full, for what became of it nobody knows.
+A reservation is on disk before any of it is spent. An attempt begins with nothing reserved, and a released harness has nothing
+reserved: what is open then is charged in full, since what became of it is unknown.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from orchestrator.errors import MailboxFull, UnknownHarness
 
 PLAIN, REQUEST, REPLY = "plain", "request", "reply"
 OPERATOR = "@operator"
-"""Who sends what no harness sends; none can be called so."""
+"""Sender of messages that no harness sends; not a valid harness name."""
 
 
 class ConsumedRow(NamedTuple):
-    """A message that a step has used up."""
+    """A message that a step has consumed."""
 
     message: int
     harness: int
@@ -44,10 +44,10 @@ class ConsumedRow(NamedTuple):
 
 @frozen
 class Post:
-    """Put a message in the mailbox of a harness.
+    """Put a message into the mailbox of a harness.
 
-    Result: its `seq`; that of the first one, if there was one of that `id`. Refused with `UnknownHarness`, and, unless it is
-    a reply, with `MailboxFull`.
+    Result: its `seq`, or that of the first one with the same `id`. Refused with `UnknownHarness`, and, unless it is a reply,
+    with `MailboxFull`.
     """
 
     to: str
@@ -55,16 +55,16 @@ class Post:
     time_us: int
     body: str
     id: str = ""
-    """Names it among all that its recipient gets; empty for a message of which there may be two."""
+    """Unique among the messages to its recipient; empty for a message that may be sent twice."""
     kind: str = PLAIN
     type: str = ""
-    """The name of its type, if the sender knows one."""
+    """Name of its type, if the sender knows it."""
     deadline_us: int = 0
-    """Of a request: when its sender stops waiting, wall time in microseconds since 1970 UTC."""
+    """For a request: when its sender stops waiting, microseconds since 1970 UTC."""
 
 
 class SentRow(NamedTuple):
-    """A message that a step in the same commit sends: put in the mailbox if the step is written, and only then."""
+    """A message that a step in the same commit sends: put into the mailbox only if the step is written."""
 
     harness: int
     step: int
@@ -85,27 +85,27 @@ class Message:
 
 
 def is_bounded(post: Post) -> bool:
-    """Return whether a limit of the mailbox holds for a message: a reply is waited for, and always has room."""
+    """Return whether the mailbox limit applies to a message; it does not apply to replies, which are waited for."""
     return post.kind != REPLY
 
 
 def is_open(message: Message, now_us: int) -> bool:
-    """Return whether anybody may still wait for what becomes of a message: a request is over at its deadline."""
+    """Return whether anybody may still wait for the result of a message; a request is over at its deadline."""
     return not message.deadline_us or message.deadline_us > now_us
 
 
 def full(to: str, limit: int) -> MailboxFull:
-    """Return the error for a mailbox that has no room."""
+    """Return the error for a mailbox that is at its limit."""
     return MailboxFull(
         f"the mailbox of {to!r} is full: expected fewer than {limit:,} waiting messages; nothing was sent, send it later"
     )
 
 
 def unknown_recipient(name: str, known: Sequence[str], location: str) -> UnknownHarness:
-    """Return the error for a message to nobody.
+    """Return the error for a message to an unknown harness.
 
     Args:
-        known: the harnesses that there are; of more than ten the first eleven.
+        known: existing harnesses; of more than ten, the first eleven.
     """
     more = ", …" if len(known) > 10 else ""
     there = one_of(known[:10], "there is none yet")
@@ -115,16 +115,16 @@ def unknown_recipient(name: str, known: Sequence[str], location: str) -> Unknown
 def record_fields(
     sender: str, body: str, id: str | None, kind: str, type: str | None, deadline_us: int | None
 ) -> dict[str, Any]:
-    """Return what the record of a message says; of a plain one without a type no more than its sender and the message."""
+    """Return the content of the record of a message; a plain one without a type has only sender and message."""
     said: dict[str, Any] = {"from": sender, "message": decode(body)}
     extra = {"id": id, "kind": kind if kind != PLAIN else "", "type": type, "deadline_us": deadline_us}
     return said | {name: value for name, value in extra.items() if value}
 
 
 def mailbox_columns(db: sqlite3.Connection, of: str) -> str:
-    """Return what to select from the mailbox, known as `of`, for `record_fields`.
+    """Return the columns to select from the mailbox, aliased `of`, for `record_fields`.
 
-    A store of an earlier schema version has plain messages only, and no columns for more.
+    A store of an earlier schema version has only plain messages, and no columns for more.
     """
     known = {row[1] for row in db.execute("PRAGMA table_info(mailbox)")}
     more = f"{of}.id, {of}.kind, {of}.type, {of}.deadline_us" if "kind" in known else "NULL, '', NULL, NULL"
@@ -132,7 +132,7 @@ def mailbox_columns(db: sqlite3.Connection, of: str) -> str:
 
 
 def record_of(post: Post) -> str:
-    """Return the body of the record of a message that is put in a mailbox."""
+    """Return the body of the record of a message that is put into a mailbox."""
     return encode(record_fields(post.sender, post.body, post.id, post.kind, post.type, post.deadline_us))
 
 
@@ -141,12 +141,12 @@ InsertRecord: TypeAlias = Callable[[int, int, int, int, int, str, str], int]
 
 REQUESTED, ANSWERED, USED = "approval_requested", "approval_answered", "approval_used"
 APPROVAL_KINDS = (REQUESTED, ANSWERED, USED)
-"""Of the records."""
+"""Kinds of approval records."""
 
 
 @frozen
 class Ask:
-    """Put a request on record, unless the same action of the same step is asked for already. Result: `Asked`."""
+    """Record a request, unless there is a valid one for the same action of the same step. Result: `Asked`."""
 
     harness: int
     epoch: int
@@ -157,19 +157,19 @@ class Ask:
 
 @frozen
 class Asked:
-    """The request that stands for an action."""
+    """The valid request for an action."""
 
     id: str
     seq: int = 0
-    """Of its record, if it was made now."""
+    """`seq` of its record, if it was made now."""
 
 
 @frozen
 class Respond:
-    """Put a person's answer on record. Result: its `seq`; 0 if the same was said before.
+    """Record a person's answer. Result: its `seq`; 0 if the same answer was recorded before.
 
-    Refused with `UsageError` if there is no such request, it is over, it was used, or it is denied already. Only what was
-    denied or has expired, and was not asked for anew since, is reopened.
+    Refused with `UsageError` if there is no such request, or it is over, used or denied. Only a request that was denied or has
+    expired, and was not made again since, can be reopened.
     """
 
     id: str
@@ -180,12 +180,12 @@ class Respond:
     time_us: int
     secret: bytes
     ticks: Ticks | None = None
-    """The same moment by the clock that cannot be set."""
+    """The same moment on the clock that cannot be set."""
 
 
 @frozen
 class TakeUp:
-    """Look where a request stands, and use it if it is approved. Result: `Taken`, or `OwnershipLost`."""
+    """Check the standing of a request, and use it if it is approved. Result: `Taken`, or `OwnershipLost`."""
 
     harness: int
     epoch: int
@@ -195,18 +195,18 @@ class TakeUp:
     time_us: int
     secret: bytes
     ticks: Ticks | None = None
-    """The same moment by the clock that cannot be set."""
+    """The same moment on the clock that cannot be set."""
 
 
 @frozen
 class Taken:
-    """Where a request stands."""
+    """The standing of a request."""
 
     standing: Standing
     seq: int = 0
-    """Of the record of its use, if it was made now."""
+    """`seq` of the record of its use, if it was used now."""
     left_us: int = 0
-    """For how long it is good yet, if it is pending."""
+    """Microseconds until it expires, if it is pending."""
 
 
 ApprovalOperation: TypeAlias = Ask | Respond | TakeUp
@@ -214,7 +214,7 @@ ApprovalOperation: TypeAlias = Ask | Respond | TakeUp
 
 @frozen
 class Fund:
-    """Set the limits of a pool, making it if it is new. What was spent from it stays spent.
+    """Set the limits of a pool, creating it if it is new. Amounts already spent still count.
 
     Result: the `seq` of the record; 0 if nothing has changed.
     """
@@ -233,16 +233,16 @@ class Reserve:
     epoch: int
     attempt: int
     step: int
-    """The one being made."""
+    """Number of the step in progress."""
     time_us: int
     amounts: Spend
 
 
 @frozen
 class SettleSpend:
-    """Charge what was spent of a reservation, and give back the rest. Result: the `seq` of the record.
+    """Charge what was spent of a reservation, and return the rest. Result: the `seq` of the record.
 
-    `HarnessMisuse` if the reservation is not open; or if more was spent than it was for: then it is charged in full.
+    `HarnessMisuse` if the reservation is not open; or if more was spent than reserved, which is then charged in full.
     """
 
     id: int
@@ -252,29 +252,29 @@ class SettleSpend:
 
 @frozen(kw_only=True)
 class Charge:
-    """Charge what an agent reports to all of these pools, past their limits too: it has happened.
+    """Charge what an agent reports to all of these pools, even past their limits, since it was already used.
 
     Result: a `harnesses.budgets.usage.Charged`; or `OwnershipLost`, and nothing is charged.
     """
 
     pools: tuple[str, ...]
     teller: str
-    """The pool that tells what the agents of this harness have used."""
+    """The pool that records what the agents of this harness have used."""
     harness: int
     epoch: int
     attempt: int
     step: int
-    """The one being made."""
+    """Number of the step in progress."""
     time_us: int
     agent: str
     usage: Usage
-    """What was used since the last report; with a thread, its total."""
+    """Usage since the last report; with a thread, its total."""
     turns: int = 0
-    """Calls of the agent that are counted with it."""
+    """Calls of the agent that are charged with it."""
     thread: str = ""
     """The conversation that `usage` is the total of."""
     settled: tuple[str, ...] = ()
-    """Fields that the harness settles itself: they are not charged to `pools`."""
+    """Fields that the harness settles itself; they are not charged to `pools`."""
 
 
 BudgetOperation: TypeAlias = Fund | Reserve | SettleSpend | Charge

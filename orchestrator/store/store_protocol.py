@@ -1,14 +1,14 @@
-"""What a store is: an ordered, durable record of everything that happened, and the one authority over it.
+"""The `Store` protocol: an ordered, durable record of everything that happened, and the one authority over it.
 
-The laws, held by `orchestrator.store.conformance` for every store:
+The laws, tested by `orchestrator.store.conformance` for every store:
 
     commit is all or nothing, and durable when it returns
     `seq` is one order over everything, without repeat; a record's `seq` never changes
     the steps of one harness are 1, 2, 3 … without gap or repeat
-    a harness belongs to one run at a time; whoever has lost it cannot append
+    a harness belongs to one run at a time; a run that has lost it cannot append
     the intent or outcome of an effect belongs to the step after the last one of its harness, and to its owner
-    a message that a step sends is in the mailbox if the step is written, and only then; a step of which one cannot be
-    put in a mailbox is not written
+    a message that a step sends is in the mailbox exactly if the step is written; a step with a message that cannot be
+    delivered is not written
     a reader sees whole commits only, and never makes a writer wait
 
 A store is synchronous. One thread at a time writes; readers may be in any thread.
@@ -35,7 +35,7 @@ from orchestrator.store.store_operations import SentRow as SentRow
 
 
 class StepRow(NamedTuple):
-    """A step on its way to the store."""
+    """A step to be written."""
 
     harness: int
     """The store's number for the harness, from its `Claimed`."""
@@ -47,44 +47,47 @@ class StepRow(NamedTuple):
     body: str
     """JSON object: `input`, `output`, `delta` (grammar in `harnesses.data.delta`), `summary` if there is one."""
     state: str | None = None
-    """JSON of the whole state after the step, every so many steps: a snapshot."""
+    """JSON of the whole state after the step, in some steps only: a snapshot."""
 
 
 class EffectRow(NamedTuple):
-    """The intent or the outcome of an effect, a line of output, or what is attached to a step, on its way to the store."""
+    """An intent or outcome of an effect, a line of output, or an attachment of a step, to be written."""
 
     harness: int
     epoch: int
     attempt: int
     step: int
-    """The step being made: the one after the last recorded one."""
+    """Number of the step in progress: the one after the last recorded one."""
     time_us: int
     body: str
-    """JSON object: `key`; of an intent `arguments`, `idempotent` if it is; of an outcome `outcome`, `result`, `reason`. Of
-    output: `line`, and `source` if it has one."""
+    """JSON object: `key`; of an intent `arguments`, and `idempotent` if it is; of an outcome `outcome`, `result`, `reason`; of
+    output `line`, and `source` if it has one.
+    """
     kind: str
-    """`intent`, `outcome` or `output`; or one of `harnesses.attachments.KINDS`, or `child`, of the step in the same commit."""
+    """`intent`, `outcome` or `output`; or, for an attachment of a step in the same commit, one of
+    `harnesses.attachments.KINDS` or `child`.
+    """
 
 
 EFFECT_KINDS = ("intent", "outcome")
-"""Of the records that say what is known of effects."""
+"""Kinds of effect records."""
 
 
 class VersionRow(NamedTuple):
     """Where the states of a harness begin to have another version than 1."""
 
     step: int
-    """After it; of a migration, what the state after this step was migrated to has it, and the states after later ones."""
+    """The version applies after this step: to the migrated state of a migration, and to the states of later steps."""
     version: int
     seq: int
-    """Of the record of the migration; 0 for the initial state."""
+    """`seq` of the record of the migration; 0 for the initial state."""
 
 
 @frozen
 class Claim:
-    """Take a harness over for this run, making it if it is new. Result: `Claimed`, or `OwnedElsewhere`.
+    """Claim a harness for this run, creating it if it is new. Result: `Claimed`, or `OwnedElsewhere`.
 
-    One that is completed is not taken, unless that is asked for: there is nothing left to do for it.
+    A completed harness is not assigned unless `reopen` is set, since it has nothing left to do.
     """
 
     name: str
@@ -92,13 +95,13 @@ class Claim:
     """JSON; used if the harness is new."""
     harness_class: str = ""
     take_over: bool = False
-    """Take it even from a living process, which will then fail with `OwnershipLost`."""
+    """Take it even from a living process, where it then fails with `OwnershipLost`."""
     reopen: bool = False
-    """Take it although it is completed."""
+    """Take it even if it is completed."""
     state_version: int = 1
-    """Of the class of the initial state; kept if the harness is new."""
+    """Version of the initial state's class; stored if the harness is new."""
     mailbox_limit: int | None = None
-    """How many messages may wait in its mailbox from now on, if it is taken; any number if None."""
+    """Limit on waiting messages in its mailbox from now on, if it is claimed; None for no limit."""
 
 
 @frozen
@@ -112,16 +115,16 @@ class Append:
     time_us: int
     event: Event
     status: Status
-    """What the harness is in after it."""
+    """Status of the harness after the event."""
     release: bool = False
-    """Whether the harness is given up with it, so that another run may have it."""
+    """Whether to release the harness with it, so that another run can claim it."""
 
 
 @frozen
 class Migrate:
-    """Record the state that a harness goes on with instead of the one after its last step. Result: its `seq`.
+    """Record the state that a harness continues with instead of the one after its last step. Result: its `seq`.
 
-    The states up to that step stay what they were. The next step has the whole state in its delta. Refused with
+    The states up to that step are unchanged. The delta of the next step contains the whole state. Refused with
     `OwnershipLost`, and with `UsageError` if the harness has made another step, or has that version already.
     """
 
@@ -129,20 +132,20 @@ class Migrate:
     epoch: int
     attempt: int
     step: int
-    """The last one."""
+    """The last step."""
     time_us: int
     from_version: int
     to_version: int
     state: str
-    """JSON."""
+    """JSON of the migrated state."""
 
 
 @frozen
 class Settle:
-    """Say what became of an effect of unknown outcome: the word of a person. Result: its `seq`.
+    """Record how a person settled an effect of unknown outcome. Result: its `seq`.
 
-    Refused with `UsageError` if there is no such effect, or nothing to settle, and with `OwnedElsewhere` while a living
-    process runs the harness: it may be asking the world itself.
+    Refused with `UsageError` if there is no such effect, or it needs no settling, and with `OwnedElsewhere` while a living
+    process is running the harness, since that may be checking the outcome itself.
     """
 
     name: str
@@ -156,7 +159,7 @@ class Settle:
 
 @frozen
 class Remark:
-    """Record what an operator did, to one harness or, without a name, to all. Result: its `seq`, or `UnknownHarness`."""
+    """Record what an operator did to one harness, or to all if there is no name. Result: its `seq`, or `UnknownHarness`."""
 
     name: str
     kind: str
@@ -167,28 +170,28 @@ class Remark:
 
 @frozen
 class Past:
-    """What a fork takes over from another store."""
+    """What a fork copies from another store."""
 
     location: str
     harness_class: str
     initial_state: str
-    """JSON."""
+    """JSON of the initial state."""
     attempt: int
-    """That made the last step that is taken over, and the other two too: the `seq` of its record, and its run."""
+    """Attempt of the last copied step; likewise its run, and the `seq` of its record."""
     seq: int
     run: str
     rows: Callable[[int, int], Sequence[StepRow]]
-    """Reads steps, as `Store.step_rows` does: at most so many (second) after that number (first)."""
+    """Reads steps as `Store.step_rows` does: after a number (first argument), at most a count (second argument)."""
     versions: Sequence[VersionRow] = ()
 
 
 @frozen
 class Fork:
-    """Make a harness, under a new name, whose steps up to `step` are those of another. Result: the `seq` of its `Forked`.
+    """Create a harness under a new name with the steps of another up to `step`. Result: the `seq` of its `Forked`.
 
-    What belongs to the steps comes along: time, attempt, input, output, delta, snapshots, and what is kept with each. Effects,
-    messages, approvals, and what was attached do not. Refused with `UnknownHarness`, or with `UsageError` if the name is taken
-    or there is no such step. Nobody has it before it is started.
+    Copied is what belongs to the steps: time, attempt, input, output, delta, snapshots, and what is kept with each. Effects,
+    messages, approvals and attachments are not copied. Refused with `UnknownHarness`, or with `UsageError` if the name is
+    taken or there is no such step. The fork has no owner until it is started.
     """
 
     name: str
@@ -197,17 +200,17 @@ class Fork:
     """From 0, which is the initial state."""
     time_us: int
     past: Past | None = None
-    """The origin's, if that is in another store."""
+    """Data of the origin, if that is in another store."""
 
 
 HELD = (Migrate, Reserve, Charge, Ask, TakeUp)
-"""Operations that only the run which holds their harness may ask for."""
+"""Operations that only the owner of their harness may submit."""
 Operation: TypeAlias = Claim | Append | Migrate | Post | Settle | Remark | Fork | BudgetOperation | ApprovalOperation
 
 
 @frozen
 class Claimed:
-    """What a run needs to know of a harness to go on with it."""
+    """What a run needs to know of a harness to continue it."""
 
     harness: int
     epoch: int
@@ -219,39 +222,40 @@ class Claimed:
     event: dict[str, Any]
     """Fields of the last lifecycle event."""
     supervision: dict[str, Any]
-    """Fields of the last `Restarting`, empty if there was none since the last end: the restarts that count, the due time."""
+    """Fields of the last `Restarting` since the last end, empty if there was none: counted restarts and due time."""
     unsaved_steps: int
     """Steps since the last snapshot."""
     marks: tuple[tuple[str, str], ...] = ()
-    """Kind and body of each intent and outcome that belongs to the step after `step`, oldest first."""
+    """Kind and body of each intent and outcome of the step after `step`, oldest first."""
     state_version: int = 1
-    """Of the class that `state` was stored with."""
+    """Version of the class that `state` was stored with."""
     migrated: bool = False
-    """Whether `state` is what the one after `step` was migrated to: no step has it in its delta yet."""
+    """Whether `state` was migrated after `step`, so that no step has it in its delta yet."""
     kept: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
-    """What was kept with the last step, by its name: `ticks`, where the tickers of the harness stood; `governance`."""
+    """What was kept with the last step, by name: `ticks`, the progress of the harness's tickers; `governance`."""
     children: Sequence[ChildRecord] = ()
-    """The harnesses that it has started, oldest first."""
+    """Its children, oldest first."""
 
 
 class Committed(NamedTuple):
-    """What became of a commit."""
+    """The result of a commit."""
 
     seqs: Sequence[int]
-    """Of the steps, in order; 0 for one that was not written: its harness was lost, or it was not the next step."""
+    """`seq`s of the steps, in order; 0 for one not written, since its harness was lost or it was not the next step."""
     results: Sequence[Any]
-    """Of the operations, in order; an exception if that one was refused."""
+    """Results of the operations, in order; the exception of a refused one."""
     lost: frozenset[int] = frozenset()
-    """Harnesses that belong to another run now; none of their steps was written."""
+    """Harnesses that now belong to another run; none of their steps was written."""
     effects: Sequence[int] = ()
-    """The `seq`s of the intents and outcomes, in order; 0 as above."""
+    """`seq`s of the effect rows, in order; 0 as above."""
     before: Mapping[int, int] = MappingProxyType({})
-    """Of messages that were posted, by their `seq`: the `seq` of the newest one that was waiting in the same mailbox before
-    it, 0 if there was none; replies do not count. A store that does not say is asked for each message."""
+    """For each message put into a mailbox, by its `seq`: the `seq` of the newest one waiting there before it, 0 if there was
+    none; replies do not count. A store that does not tell is queried for each message.
+    """
     sent: Sequence[int] = ()
-    """The `seq`s of the messages that steps sent, in order; 0 for one whose step was not written."""
+    """`seq`s of the messages that steps sent, in order; 0 for one whose step was not written."""
     refused: Mapping[int, OrchestratorError] = MappingProxyType({})
-    """Of harnesses whose step was not written because a message could not be put in a mailbox: why."""
+    """By harness: why its step was not written, because a message could not be delivered."""
 
 
 class Store(Protocol):
@@ -260,11 +264,11 @@ class Store(Protocol):
     blocking: bool
     """Whether `commit` waits for a disk or a network, and so belongs in a thread."""
     location: str
-    """For people: where it is."""
+    """Location of the store, for messages."""
 
     @property
     def run(self) -> str:
-        """The name of this life of the program over the store: what owns the harnesses claimed through this object."""
+        """Name of this run, which owns the harnesses claimed through this object."""
         ...
 
     def commit(
@@ -277,8 +281,7 @@ class Store(Protocol):
         sent: Sequence[SentRow] = (),
         wait: bool = True,
     ) -> Committed:
-        """Write all of it in one transaction, the steps first, then the effects, then what steps send; return when it is
-        durable.
+        """Write everything in one transaction: steps, then effects, then sent messages, then operations. Durable on return.
 
         Args:
             wait: whether to wait for another process's write lock, or raise `StoreBusy` at once.
@@ -289,11 +292,11 @@ class Store(Protocol):
         ...
 
     def close(self) -> None:
-        """Give back every harness and the file."""
+        """Release every harness, and close the store."""
         ...
 
     def harnesses(self) -> list[HarnessRecord]:
-        """Return every harness, in the order of their first start."""
+        """Return every harness, in order of first start."""
         ...
 
     def steps(self, name: str, *, after: int = 0, limit: int = 1000) -> list[StepRecord]:
@@ -305,7 +308,7 @@ class Store(Protocol):
         ...
 
     def state_at(self, name: str, step: int) -> str:
-        """Return the JSON of the state after `step`; 0 is the initial one.
+        """Return the JSON of the state after `step`; 0 is the initial state.
 
         Raises:
             UnknownHarness: there is no such harness.
@@ -314,7 +317,7 @@ class Store(Protocol):
         ...
 
     def state_versions(self, name: str) -> list[VersionRow]:
-        """Return where the states of a harness begin to have another version, in order of step and version.
+        """Return the versions of a harness's states, in order of step and version.
 
         Raises:
             UnknownHarness: there is no such harness.
@@ -322,7 +325,7 @@ class Store(Protocol):
         ...
 
     def step_rows(self, name: str, *, after: int = 0, limit: int = 1000) -> list[StepRow]:
-        """Return steps as `steps` does, but as they were written, snapshots included: for whoever copies them.
+        """Return steps as `steps` does, but as they were written, including snapshots, for copying.
 
         Raises:
             UnknownHarness: there is no such harness.
@@ -330,9 +333,9 @@ class Store(Protocol):
         ...
 
     def mailbox(self, name: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
-        """Return messages to one harness, no replies, with `seq > after` that no step has used, oldest first.
+        """Return unconsumed messages to one harness, without replies, with `seq > after`, oldest first.
 
-        At most `limit`; it may be fewer, if they are large, but none only if there is none.
+        At most `limit`; fewer if they are large, but none only if there are none.
 
         Raises:
             UnknownHarness: there is no such harness.
@@ -340,7 +343,7 @@ class Store(Protocol):
         ...
 
     def replies(self, name: str) -> list[Message]:
-        """Return the replies to one harness that no step has used, oldest first.
+        """Return the unconsumed replies to one harness, oldest first.
 
         Raises:
             UnknownHarness: there is no such harness.
@@ -348,18 +351,18 @@ class Store(Protocol):
         ...
 
     def room(self, name: str) -> int | None:
-        """Return how many more messages the mailbox of a harness takes; None if any number.
+        """Return how many more messages the mailbox of a harness accepts; None for any number.
 
         Raises:
-            UnknownHarness: there is no such harness; the error names those that there are.
+            UnknownHarness: there is no such harness; the error names the existing ones.
         """
         ...
 
     def effects(self, name: str | None = None, *, current: bool = False) -> list[EffectRecord]:
-        """Return all effects, of one harness or of all, in the order in which they were begun last.
+        """Return all effects, of one harness or of all, in the order in which they were last begun.
 
         Args:
-            current: whether to return only those of steps being made. No other can be of unknown outcome.
+            current: whether to return only those of steps in progress. No other effect can have an unknown outcome.
 
         Raises:
             UnknownHarness: there is no such harness.
@@ -367,7 +370,7 @@ class Store(Protocol):
         ...
 
     def approvals(self, name: str | None = None) -> list[ApprovalRecord]:
-        """Return all that was asked of people, by one harness or by all, in the order in which it was asked.
+        """Return all approval requests, of one harness or of all, in order.
 
         Raises:
             UnknownHarness: there is no such harness.
@@ -375,7 +378,7 @@ class Store(Protocol):
         ...
 
     def children(self, name: str | None = None) -> Sequence[ChildRecord]:
-        """Return the harnesses that one harness, or all of them, have started, in the order in which they were.
+        """Return the children of one harness, or of all, in start order.
 
         Raises:
             UnknownHarness: there is no such harness.
@@ -383,7 +386,7 @@ class Store(Protocol):
         ...
 
     def accounts(self, pools: Collection[str] | None = None) -> dict[str, Account]:
-        """Return where pools stand, all or some, by name; one that nobody has funded or used is not there."""
+        """Return the accounts of pools, all or some, by name; pools that were never funded or used are missing."""
         ...
 
     def last_seq(self) -> int:

@@ -69,4 +69,4 @@ def test_a_limit_on_the_size_of_files_ends_the_program_loudly_and_loses_nothing(
 
     assert end.code == 1
     assert "StoreLost: " in end.errors
-    assert "nothing recorded is lost" in end.errors or "what was recorded before is safe" in end.errors
+    assert "nothing recorded is lost" in end.errors or "earlier records are safe" in end.errors

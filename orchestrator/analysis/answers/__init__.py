@@ -1,1 +1,1 @@
-"""Answers: values, statistics and wording that questions share."""
+"""Answers: values, statistics and wording shared by the questions."""

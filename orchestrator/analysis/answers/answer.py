@@ -1,7 +1,7 @@
-"""What a question returns: sentences and tables, as plain data, and how people read them. Pure.
+"""The answer to a question: sentences and tables as plain data, and their formatting. Pure.
 
-What a figure is, the end of its column's name says: `_s` seconds, `_share` 0 to 1, `_bytes`; a moment is text in ISO 8601.
-What agents wrote is inert.
+The unit of a figure is the suffix of its column's name: `_s` seconds, `_share` 0 to 1, `_bytes`; a moment is text in ISO 8601.
+Text by agents has its control characters escaped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from orchestrator.codec import encode
 from orchestrator.text.terminal_text import one_line
 
 Cell: TypeAlias = "str | int | float | bool | list[Cell] | dict[str, Cell] | None"
-"""What a table holds: JSON, and nothing else. Money and times are text, durations seconds."""
+"""A cell of a table: JSON only. Money and times are text, durations seconds."""
 
 
 def _names(columns: str | Iterable[str]) -> tuple[str, ...]:
@@ -30,30 +30,30 @@ class Table:
     """Rows under named columns."""
 
     name: str
-    """What it is of, one word: `harnesses`, `attempts`."""
+    """Subject of the table in one word: `harnesses`, `attempts`."""
     columns: tuple[str, ...] = field(converter=_names)
-    """Of text its words. Their names end with the unit: `_s`, `_bytes`, `_share` (0 to 1)."""
+    """Names of the columns, from a text separated by blanks. They end with the unit: `_s`, `_bytes`, `_share` (0 to 1)."""
     rows: tuple[tuple[Cell, ...], ...] = field(converter=tuple[tuple[Cell, ...], ...])
     note: str = ""
-    """What a reader should know of it: what is left out, where a figure comes from."""
+    """Remarks for the reader: what is left out, where a figure comes from."""
 
     def dicts(self) -> list[dict[str, Cell]]:
-        """Return the rows as objects."""
+        """Return the rows as dicts."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
 @frozen
 class Answer:
-    """What is to be said to one question about one run."""
+    """The answer to one question about one run."""
 
     question: str
     tables: tuple[Table, ...] = field(converter=tuple[Table, ...])
     sentences: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
-    """In order; each stands by itself, and names harness and step where it can."""
+    """Sentences in order; each is independent, and names harness and step where possible."""
 
 
 WHOLE = "in all"
-"""Instead of a name, in the row that is of all harnesses."""
+"""Instead of a name, in the row for all harnesses."""
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?")
 _SMALL = ((1e6, "µs"), (1e3, "ms"))
 _LARGE = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
@@ -61,7 +61,7 @@ _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 
 
 def cell(column: str, value: Cell, width: int = 60) -> str:
-    """Return a cell of a table for people, at most `width` characters wide."""
+    """Return a cell of a table formatted as text, at most `width` characters wide."""
     if value is None:
         return WHOLE if column == "harness" else "-"
     if isinstance(value, bool):
@@ -74,7 +74,7 @@ def cell(column: str, value: Cell, width: int = 60) -> str:
 
 
 def is_figure(value: Cell) -> bool:
-    """Return whether a cell belongs to the right of its column."""
+    """Return whether a cell is right-aligned."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -91,7 +91,7 @@ def _figure(column: str, value: int | float) -> str:
 
 
 def number(value: int | float) -> str:
-    """Return a number with thousands apart and no more digits than tell something."""
+    """Return a number with thousands separators and few significant digits."""
     if isinstance(value, int):
         return f"{value:,}"
     if value != value or value in (float("inf"), float("-inf")):
@@ -107,19 +107,19 @@ def seconds(value: float) -> str:
         return f"-{seconds(-value)}"
     for unit_s, unit, part_s, part in _LARGE:
         if round(value) >= unit_s:
-            # Rounded first, so that it is never 1 min 60 s.
+            # Rounded first, so that it is never "1 min 60 s".
             whole = round(value / part_s) * part_s
             rest = int(whole % unit_s // part_s)
             return f"{int(whole // unit_s)} {unit}" + (f" {rest} {part}" if rest else "")
     for factor, unit in _SMALL:
-        # Rounded first, as above: 999.9 ms are 1 s.
+        # Rounded first, as above: 999.9 ms is 1 s.
         if 0 < float(f"{value * factor:.3g}") < 1000:
             return f"{value * factor:.3g} {unit}"
     return f"{value:.3g} s"
 
 
 def share(value: float) -> str:
-    """Return a share as percent."""
+    """Return a share as a percentage."""
     percent = abs(value) * 100
     if 0 < percent < 0.1:
         return "<0.1 %" if value > 0 else ">-0.1 %"
@@ -129,7 +129,7 @@ def share(value: float) -> str:
 
 
 def size(value: float) -> str:
-    """Return a number of bytes."""
+    """Return a number of bytes with its unit."""
     step = 0
     while abs(value) >= 1000 and step < len(_SIZES) - 1:
         value, step = value / 1000, step + 1
@@ -142,7 +142,7 @@ def times(count: int, one: str, many: str = "") -> str:
 
 
 def listed(words: Iterable[str], most: int = 5) -> str:
-    """Return words as people list them: `a, b and c`; of more than `most` the rest is counted."""
+    """Return words joined as `a, b and c`; beyond `most` only the number of the rest is given."""
     shown = list(words)
     if len(shown) > most:
         shown = [*shown[: most - 1], f"{len(shown) - most + 1} more"]
@@ -150,12 +150,12 @@ def listed(words: Iterable[str], most: int = 5) -> str:
 
 
 def shown(name: str) -> str:
-    """Return a name as it may be shown."""
+    """Return a name made safe to show."""
     return one_line(name)
 
 
 def money(amount: Decimal | None) -> str | None:
-    """Return an amount as text, exact, without zeros that say nothing; None of what is not known."""
+    """Return an amount as exact text, without trailing zeros; None if it is unknown."""
     if amount is None:
         return None
     text = f"{amount:f}"

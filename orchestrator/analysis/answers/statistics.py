@@ -1,13 +1,13 @@
-"""Whether two lots of figures differ by more than chance, with the standard library alone. Pure, and the same every time.
+"""Whether two samples differ by more than chance, with the standard library alone. Pure and deterministic.
 
-    chance_of_difference    two lots of figures             studentised permutation test
-    chance_of_pairs         figures that belong together    the same, by flipping signs
+    chance_of_difference    two samples                     studentised permutation test
+    chance_of_pairs         paired figures                  the same, by flipping signs
     chance_of_counts        events in two exposures         exact binomial test
     interval_of_ratio       how much larger                 bootstrap, percentiles
-    judged                  many tests at once              Holm: the chance of one false word among them all
+    judged                  many tests at once              Holm: the chance of one false statement among all of them
 
-What is drawn at random is drawn from a fixed seed. Figures of one harness that follow each other are not independent: they are
-to be put into `batches` first, the means of which nearly are.
+Random draws use a fixed seed. Consecutive figures of one harness are not independent: combine them into `batches` first, whose
+means nearly are.
 
 Sources: studentised permutation: Chung and Romano, Annals of Statistics 41 (2013) 484; stopping early: Besag and Clifford,
 Biometrika 78 (1991) 301; Holm, Scandinavian Journal of Statistics 6 (1979) 65; batch means: Law and Carson, OR 27 (1979) 1011.
@@ -24,38 +24,38 @@ from statistics import NormalDist
 from attrs import frozen
 
 LEVEL = 0.05
-"""The chance that noise is called a difference, in all that one answer says."""
+"""The chance that noise is reported as a difference, over all statements of one answer."""
 RESAMPLES = 4_999
-"""At most: fewer where it is soon clear that there is nothing."""
+"""Limit on the resamples; fewer where it is soon clear that there is no difference."""
 INTERVAL_RESAMPLES = 999
 BATCHES = 30
-"""Of the figures of one harness, at most."""
+"""Limit on the batches of one harness."""
 LENGTH = 10
-"""Figures in a batch, at least: what follows each other more closely than that may depend on each other."""
+"""Minimum number of figures in a batch: closer ones may depend on each other."""
 LEAST = 4
-"""Figures on each side: with fewer no test can come to a word."""
+"""Minimum number of figures on each side: with fewer, no test can be significant."""
 _ENOUGH = 30
-"""As large as this, a resampled difference is no rarity, and there is no need to go on."""
+"""When this many resampled differences are as large as the observed one, it is not significant, and resampling stops."""
 _EXACT = 3_000
-"""Ways to divide the figures of which all are looked at."""
+"""Limit on the divisions of the figures that are all enumerated."""
 _SEED = 20_011
 
 
 @frozen
 class Interval:
-    """Where a figure is to be expected."""
+    """A confidence interval."""
 
     low: float
     high: float
 
 
 def mean(values: Sequence[float]) -> float:
-    """Return the mean; 0 of nothing."""
+    """Return the mean; 0 of no values."""
     return sum(values) / len(values) if values else 0.0
 
 
 def quantile(values: Sequence[float], part: float) -> float:
-    """Return a quantile, between two values in proportion."""
+    """Return a quantile, interpolated linearly."""
     ordered = sorted(values)
     place = part * (len(ordered) - 1)
     at = int(place)
@@ -64,16 +64,16 @@ def quantile(values: Sequence[float], part: float) -> float:
 
 
 def batches(values: Sequence[float]) -> list[float]:
-    """Return the means of at most `BATCHES` parts of a sequence, in order, nearly of one length and not below `LENGTH`."""
+    """Return the means of at most `BATCHES` parts of a sequence, in order, of nearly equal length and at least `LENGTH`."""
     number = min(BATCHES, len(values) // LENGTH)
     bounds = [len(values) * place // number for place in range(number + 1)] if number else []
     return [mean(values[begin:end]) for begin, end in pairwise(bounds)]
 
 
 def chance_of_difference(one: Sequence[float], other: Sequence[float]) -> float | None:
-    """Return how likely chance alone makes the means differ so much, both ways; None of too few figures.
+    """Return the two-sided p-value for a difference of means; None of too few figures.
 
-    Exact where there are few ways to divide the figures; else of random ways.
+    Exact where there are few divisions of the figures, otherwise over random ones.
     """
     if min(len(one), len(other)) < LEAST:
         return None
@@ -95,7 +95,7 @@ def chance_of_difference(one: Sequence[float], other: Sequence[float]) -> float 
 
 
 def chance_of_pairs(differences: Sequence[float]) -> float | None:
-    """Return how likely chance alone makes differences lean so much to one side; None of too few that are not 0."""
+    """Return the two-sided p-value for paired differences; None if too few of them differ from 0."""
     moved = [one for one in differences if one]
     if not moved:
         return 1.0 if differences else None
@@ -113,10 +113,10 @@ def chance_of_pairs(differences: Sequence[float]) -> float | None:
 
 
 def chance_of_counts(one: int, other: int, exposure: float, other_exposure: float) -> float | None:
-    """Return how likely two counts of events that come independently differ so much, if they come equally often.
+    """Return the p-value for two counts of independent events, if their rates are equal; None without exposure.
 
     Args:
-        exposure: what the first were counted in: steps, hours.
+        exposure: what the first events were counted in: steps, hours.
     """
     count = one + other
     if not count or exposure <= 0 or other_exposure <= 0:
@@ -126,12 +126,12 @@ def chance_of_counts(one: int, other: int, exposure: float, other_exposure: floa
     if not odds:
         spread = sqrt(count * part * (1 - part))
         return 2 * NormalDist().cdf(-abs(one - count * part) / spread)
-    # As likely as what was seen, or less; a rounding error apart.
+    # As likely as the observation, or less, except for a rounding error.
     return min(1.0, sum(each for each in odds if each <= odds[one] * (1 + 1e-9)))
 
 
 def interval_of_ratio(one: Sequence[float], other: Sequence[float], level: float = LEVEL) -> Interval | None:
-    """Return how many times larger the mean of the other is, by bootstrap; None of too few figures, or below 0."""
+    """Return how many times larger the other mean is, by bootstrap; None of too few figures, or a mean below 0."""
     if min(len(one), len(other)) < LEAST or min(*one, *other) < 0 or not any(one):
         return None
     random = Random(_SEED)
@@ -145,7 +145,7 @@ def interval_of_ratio(one: Sequence[float], other: Sequence[float], level: float
 
 
 def interval_of_sum(values: Sequence[float], count: int, level: float) -> Interval | None:
-    """Return what so many more of such values come to together, by bootstrap; None of fewer than five."""
+    """Return the sum of `count` further such values, by bootstrap; None of fewer than five."""
     if len(values) < 5 or not count:
         return None
     random = Random(_SEED)
@@ -154,7 +154,7 @@ def interval_of_sum(values: Sequence[float], count: int, level: float) -> Interv
 
 
 def judged(chances: Sequence[float | None], level: float = LEVEL) -> list[float | None]:
-    """Return the chances as they have to be read where so many are looked at together."""
+    """Return p-values adjusted for the number of tests."""
     known = sorted((chance, at) for at, chance in enumerate(chances) if chance is not None)
     result: list[float | None] = [None] * len(chances)
     least = 0.0
@@ -165,11 +165,11 @@ def judged(chances: Sequence[float | None], level: float = LEVEL) -> list[float 
 
 
 def _apart(part: float, part_squares: float, size: int, total: float, squares: float, rest: int) -> float:
-    """Return how far apart the means of a part and of the rest are, in the error of their difference; all from their sums."""
+    """Return the distance between the means of a part and of the rest, in standard errors; all computed from their sums."""
     other, other_squares = total - part, squares - part_squares
     first, second = part / size, other / rest
     spread = (part_squares - part * first) / (size - 1) / size + (other_squares - other * second) / (rest - 1) / rest
-    # What is left of equal figures by rounding is no spread.
+    # A rounding error among equal figures is not spread.
     if spread <= squares * 1e-15:
         return 0.0 if abs(first - second) <= sqrt(squares) * 1e-9 else inf
     return abs(first - second) / sqrt(spread)

@@ -1,4 +1,4 @@
-"""Frames: the tables that questions are asked of, one query for each."""
+"""Frames: the tables that questions are answered from, one query for each."""
 
 from orchestrator.analysis.frames.frame_queries import FRAMES, VERSION
 

@@ -1,6 +1,6 @@
-"""An opened run: its frames as lazy relations of DuckDB, views of the same names for SQL, and pandas or Polars on request.
+"""An opened run: its frames as lazy DuckDB relations, SQL views of the same names, and pandas or Polars frames on request.
 
-Which source a path, or several, stand for is found out when it is opened.
+The kind of source is detected when a path is opened.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 
 _READ_FROM = re.compile(r"\b(?:FROM|JOIN)\s+\"?(\w+)", re.IGNORECASE)
-"""What a query reads from. Columns are called like frames, too: `steps`."""
+"""Matches what a query reads from; columns may have the names of frames, such as `steps`."""
 
 
 class Run:
-    """What was recorded, to be asked.
+    """A recorded run that can be queried.
 
     Args:
-        source: where it is read from.
-        location: how the user calls it.
+        source: what it is read from.
+        location: its path as the user gave it.
     """
 
     def __init__(self, source: Source, location: str) -> None:
@@ -63,12 +63,12 @@ class Run:
 
     @property
     def db(self) -> DuckDBPyConnection:
-        """DuckDB's own connection, with a view for each frame."""
+        """The DuckDB connection, with a view for each frame."""
         self._make(tuple(self._unmade), is_lazy=True)
         return self._db
 
     def _make(self, names: Iterable[str], *, is_lazy: bool = False) -> None:
-        """Make views, and what they are made of. All take a tenth of a second; any of a long log, a look at all of it."""
+        """Create views and their inputs. All of them take 0.1 s; some, for a long log, a pass over it."""
         for name in names:
             for one in (*MADE_OF.get(name, ()), name):
                 if one in self._unmade:
@@ -79,7 +79,7 @@ class Run:
                     self._within_memory(partial(self._db.execute, statement))
 
     def _need_functions(self, query: str) -> None:
-        """Make our functions known where a query needs them: to have any, DuckDB loads modules for a tenth of a second."""
+        """Register the functions that a query needs; registering any makes DuckDB load modules for 0.1 s."""
         if not self._has_functions and any(f"{name}(" in query for name in FUNCTIONS):
             add_functions(self._db)
             self._has_functions = True
@@ -93,7 +93,7 @@ class Run:
         """Return a frame as a lazy relation: `.filter()`, `.aggregate()`, `.df()`, `.pl()`, `.fetchall()`.
 
         Args:
-            flatten: whether what is in the JSON gets columns, such as `input.price`; to know which, all of it is read.
+            flatten: whether JSON fields become columns, such as `input.price`; to determine them, everything is read.
 
         Raises:
             UsageError: there is no such frame.
@@ -104,27 +104,27 @@ class Run:
         return flattened(self._db, name) if flatten else self._db.view(name)
 
     def polars(self, name: str, *, flatten: bool = False) -> polars.DataFrame:
-        """Return a frame as one of Polars. Times are UTC, without a zone."""
+        """Return a frame as a Polars frame. Times are UTC, without a zone."""
         _need("polars", "Polars")
         return self.frame(name, flatten=flatten).pl()
 
     def pandas(self, name: str, *, flatten: bool = False) -> Any:
-        """Return a frame as one of pandas. Times are UTC, without a zone."""
+        """Return a frame as a pandas frame. Times are UTC, without a zone."""
         _need("pandas", "pandas")
         return self.frame(name, flatten=flatten).df()
 
     def rows(self, query: str, parameters: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return what a query over the frames gives."""
+        """Return the rows of a query over the frames."""
         return self.execute(query, list(parameters)).fetchall()
 
     def execute(self, query: str, values: list[Any] | dict[str, Any]) -> DuckDBPyConnection:
-        """Carry out a query over the frames; what it gives is to be fetched before the next one.
+        """Execute a query over the frames; its result must be fetched before the next one.
 
         Args:
-            values: for its question marks, or by the names that it has for them.
+            values: values of its question marks, or of its named parameters.
 
         Raises:
-            UsageError: the records are too large for the memory that analysis may take.
+            UsageError: the records are too large for the memory limit of analysis.
         """
         from duckdb import CatalogException
 
@@ -137,12 +137,12 @@ class Run:
         except CatalogException:
             if not self._unmade:
                 raise
-            # A frame is named in another way than ours: `FROM a, b`.
+            # The query names a frame in a way that is not recognised: `FROM a, b`.
             self._make(tuple(self._unmade))
             return self.execute(query, values)
 
     def _within_memory(self, work: Callable[[], DuckDBPyConnection]) -> DuckDBPyConnection:
-        """Return what work of the engine gives, with more memory where it needs that."""
+        """Return the result of work by the engine, retried with more memory if it needs that."""
         from duckdb import OutOfMemoryException
 
         while True:
@@ -152,24 +152,24 @@ class Run:
                 if not self._more_memory:
                     raise UsageError(
                         f"{self.location} has records too large to be analysed within {MORE_MEMORY[-1]} of memory: expected "
-                        "smaller ones; keep large data in files and record where it is"
+                        "smaller ones; keep large data in files and record their paths"
                     ) from error
                 self._db.execute(f"SET threads = 1; SET memory_limit = '{self._more_memory.pop(0)}'")
 
     def carry_out(self, statement: str) -> None:
-        """Carry out a statement over what the source itself gives; no frame is in it, whatever words are."""
+        """Execute a statement over what the source itself provides, without looking for frames in it."""
         self._need_functions(statement)
         self._within_memory(lambda: self._db.execute(statement))
 
     @property
     def bad_lines(self) -> tuple[BadLine, ...]:
-        """The lines of a log that could not be used, the first hundred of them; to know them, all of it is read."""
+        """The lines of a log that could not be used, at most the first hundred; finding them reads everything."""
         if self._bad is None:
             self._bad = find_bad_lines(self._db, self.source.survey) if isinstance(self.source, LogSource) else ()
         return self._bad
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self._db.close()
         self.source.close()
         self._remove()
@@ -182,7 +182,7 @@ class Run:
 
 
 def once_a_run(make: Callable[[Run], None]) -> Callable[[Run], None]:
-    """Have what makes temporary tables of a run do so only when it is first called for that run."""
+    """Return a function that creates temporary tables only when it is first called for a run."""
     made: WeakSet[Run] = WeakSet()
 
     @wraps(make)
@@ -195,13 +195,13 @@ def once_a_run(make: Callable[[Run], None]) -> Callable[[Run], None]:
 
 
 def open(path: str | Path | Iterable[str | Path]) -> Run:
-    """Open what was recorded: a store, a log (one file, several, or a pattern), or exported Parquet (a file, or a folder).
+    """Open a recorded run: a store, a log (one file, several, or a pattern), or exported Parquet (a file, or a folder).
 
-    A store that this very process writes is copied first, which takes a second for some hundred megabytes: within a program
-    of Trio, call this in a thread.
+    A store that this process itself writes is copied first, which takes a second for some hundred megabytes: in a Trio
+    program, call this in a thread.
 
     Raises:
-        UsageError: there is nothing there that could be read, or it is of several kinds.
+        UsageError: nothing readable was found, or files of several kinds.
     """
     paths = [os.fspath(path)] if isinstance(path, str | os.PathLike) else [os.fspath(one) for one in path]
     return Run(source_of([str(one) for one in paths]), ", ".join(map(str, paths)))
@@ -223,15 +223,15 @@ def _need(module: str, name: str) -> None:
 
 _UNREAD = (".bz2", ".xz", ".lzma", ".zip", ".7z", ".lz4", ".br", ".tar", ".tgz", ".csv")
 _PARQUET = b"PAR1"
-"""What a file of Parquet begins with, whatever its name."""
+"""The first bytes of a Parquet file."""
 _PATTERN = frozenset("*?[")
 
 
 def source_of(paths: Sequence[str]) -> Source:
-    """Return the source for what was recorded.
+    """Return the source for some paths.
 
     Raises:
-        UsageError: there is nothing there that could be read, or it is of several kinds.
+        UsageError: nothing readable was found, or files of several kinds.
     """
     found = [file for path in paths for file in _files(path)]
     if not found:
@@ -263,12 +263,12 @@ _WORDS = {"store": "a store", "log": "a log", "parquet": "Parquet", "folder": "a
 
 
 def _files(path: str) -> list[str]:
-    """Return what a path stands for: itself, or all that a pattern fits."""
+    """Return the files that a path or pattern stands for."""
     if Path(path).exists() or not _PATTERN & set(path):
         return [path]
     files = sorted(glob.glob(path, recursive=True))
     if not files:
-        raise UsageError(f"{path} fits no file: expected a pattern of files that are there; check it")
+        raise UsageError(f"{path} matches no file: expected a pattern of existing files; check it")
     return files
 
 
@@ -280,19 +280,19 @@ def _kind(path: str) -> str:
         raise UsageError(f"{path} is not there: expected a store, a log or a folder of Parquet files; check its name")
     if is_written(place):
         if not is_database(place):
-            raise UsageError(f"{path} is a store that is just being made: expected one with something in it; open it later")
+            raise UsageError(f"{path} is a store that is just being created: expected one with records; open it later")
         return "store"
     if path.endswith(".parquet"):
         return "parquet"
     if path.endswith(_UNREAD):
-        raise UsageError(f"{path} is packed in a way that is not read: expected .jsonl, .jsonl.gz or .jsonl.zst; unpack it")
+        raise UsageError(f"{path} has an unknown compression: expected .jsonl, .jsonl.gz or .jsonl.zst; decompress it")
     if is_database(place):
         return "store"
     return "parquet" if _is_parquet(place) else "log"
 
 
 def _is_parquet(place: Path) -> bool:
-    """Return whether a file begins like one of Parquet."""
+    """Return whether a file starts like a Parquet file."""
     if not place.is_file():
         return False
     try:

@@ -1,9 +1,9 @@
-"""What the frames are made of: one query for each, over a `Source`, whichever it is.
+"""The queries of the frames, one for each, over any `Source`.
 
-The columns are a public interface: a new one may come, none goes or changes its meaning within a version. Where a frame is
-called like a view of the store's file, its columns are those of that view, and more. Where several records tell of one act,
-such as an effect, the frame has a row for what they say together. How harnesses live is derived from lifecycle events and
-steps alone, so that a log says the same of it as a store.
+The columns are a public interface: within a version columns may be added, but none is removed or changes its meaning. A frame
+with the name of a view in the store's file has the columns of that view, and more. Where several records describe one act,
+such as an effect, the frame has one row for them. The lifecycle of harnesses is derived from lifecycle events and steps alone,
+so that a log gives the same result as a store.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from orchestrator.analysis.sources.source_reading import APPROVALS, ENDS, KINDS,
 
 
 def effects(source: Source) -> str:
-    """One row for each effect of each step: its newest intent, and what became of that."""
+    """Return the query for one row per effect of each step: its newest intent and outcome."""
     fields = typed("key:VARCHAR arguments:JSON idempotent:BOOLEAN outcome:VARCHAR result:JSON reason:VARCHAR by:VARCHAR")
     return f"""
         WITH marks AS ({source.own(("intent", "outcome"), fields)}),
@@ -44,7 +44,7 @@ def effects(source: Source) -> str:
 
 
 def approvals(source: Source) -> str:
-    """One row for each request: what was asked, what was answered (a denial stands), and whether it was used."""
+    """Return the query for one row per approval request: request, answer (a denial is final), and whether it was used."""
     fields = typed(
         "id:VARCHAR key:VARCHAR category:VARCHAR summary:VARCHAR arguments:JSON digest:VARCHAR expires_us:BIGINT "
         "verdict:VARCHAR by:VARCHAR reason:VARCHAR"
@@ -70,7 +70,7 @@ def approvals(source: Source) -> str:
 
 
 def budgets(source: Source) -> str:
-    """One row for each record about a budget: a pool was funded; something was reserved, settled, forfeited or charged."""
+    """Return the query for one row per budget record: funded, reserved, settled, forfeited or charged."""
     fields = typed("change:VARCHAR pools:VARCHAR[] reservation:BIGINT amounts:JSON spent:JSON limits:JSON")
     return f"""
         SELECT seq, "timestamp", run, harness, attempt, step AS step_number, change, pools,
@@ -80,10 +80,10 @@ def budgets(source: Source) -> str:
 
 
 def attempts(source: Source) -> str:
-    """One row for each attempt that was started, and how it ended.
+    """Return the query for one row per started attempt, and how it ended.
 
-    `ended_by` is the kind of the event; `taken_down` if it ended for the sake of a sibling, which is no crash; `killed` if
-    nothing was recorded of its end, but a later attempt; NULL if it may be under way.
+    `ended_by` is the kind of the event; `taken_down` if it ended because of a sibling, which is not a crash; `killed` if there
+    is no record of its end, but a later attempt; NULL if it may be running.
     """
     return f"""
         WITH said AS ({source.own(LIFE, typed("after_step:BIGINT cause:VARCHAR error:VARCHAR delay_s:DOUBLE"))}),
@@ -115,7 +115,7 @@ def attempts(source: Source) -> str:
 
 
 def harnesses(source: Source) -> str:
-    """One row for each harness: its status in the words of `orchestrator.lifecycle`, and how far it has come."""
+    """Return the query for one row per harness: its status as in `orchestrator.lifecycle`, and its progress."""
     return f"""
         WITH headers AS (SELECT * FROM ({source.own(KINDS, {})}) WHERE harness <> ''),
         said AS (
@@ -142,7 +142,7 @@ def harnesses(source: Source) -> str:
 
 
 VERSION = 1
-"""Of the columns."""
+"""Version of the columns."""
 
 _TOOK = ("work", "agent", "effects", "waiting", "held")
 _TOOK_US = "STRUCT(" + ", ".join(f'"{name}" BIGINT' for name in (*_TOOK, "commit")) + ")"
@@ -215,8 +215,8 @@ MADE_OF: Mapping[str, tuple[str, ...]] = {
     "features": ("feature_steps",),
     "feature_standing": ("feature_steps", "features"),
 }
-"""What frames are made of besides what the source gives, the first first."""
+"""The inputs of frames besides the source, in order of creation."""
 PARTS: Mapping[str, Callable[[Source], str]] = {"feature_steps": steps_query}
-"""What is no frame."""
+"""Inputs that are not frames themselves."""
 KEPT = frozenset({"feature_steps", "features"})
-"""What is small and takes a wide query: made once, where that can be, for together with others it takes all the memory."""
+"""Small results of wide queries: computed once where possible, since recomputing them with others exhausts the memory."""

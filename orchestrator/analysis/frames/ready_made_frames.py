@@ -1,16 +1,16 @@
 """The frames of ready-made harnesses.
 
-features           what became of each try at a feature, or at a task of a pipeline, and what was set back
-feature_standing   where each feature, or task of a pipeline, stands; those too that were never tried
-equity, trades     where a trading account stood after each step, and its fills; exact: `DECIMAL`, never a float
+features           the result of each try at a feature, or at a task of a pipeline, and set-backs
+feature_standing   the status of each feature, or task of a pipeline, including those never tried
+equity, trades     the value of a trading account after each step, and its fills; exact: `DECIMAL`, never a float
 
     is_try    status of a try                                           passed
     yes       passed, not_validated, chat_failed: it has no result      true or false
-    yes       interrupted; failed: the validator or the merge           NULL: it counts as no try
+    yes       interrupted; failed: the validator or the merge           NULL: it does not count as a try
     yes       cut_off, needs_context: of a pipeline's task              false
-    no        rechecked, set_back, blocked, unblocked                   NULL; `regressed` says that it passed before
+    no        rechecked, set_back, blocked, unblocked                   NULL; `regressed` means that it passed before
 
-The law: what is told of a feature comes from what its harness has recorded; an agent's word counts for tokens and money alone.
+Invariant: data on a feature comes from its harness's records; what an agent says counts for tokens and money only.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from __future__ import annotations
 from orchestrator.analysis.sources.source_reading import Source
 
 MONEY = "DECIMAL(38, 18)"
-"""As fine as what any venue counts, and 20 digits before the point; what is larger is NULL."""
+"""As precise as any venue counts, with 20 digits before the point; larger amounts are NULL."""
 _FIELDS = {"input": "JSON", "output": "JSON", "delta": "JSON", "took_us": "STRUCT(agent BIGINT, work BIGINT)"}
 _HEAD = 'seq, "timestamp", run, harness, attempt, step'
 _SHORT = 300
-"""Characters of a reason."""
+"""Limit on the characters of a reason."""
 _GIVEN = """{"kind": "VARCHAR", "feature_id": "VARCHAR", "turn": "INTEGER", "streamed": "BOOLEAN",
     "task": "VARCHAR", "attempt": "INTEGER"}"""
 _SAID = """{"status": "VARCHAR", "note": "VARCHAR", "duration_s": "DOUBLE", "events": ["JSON"],
@@ -34,16 +34,16 @@ _ORDERED = "^feature (.*): (un)?blocked by order"
 
 
 def exact(text: str) -> str:
-    """Return the SQL that makes `MONEY` of a text; NULL of one that is none.
+    """Return the SQL that converts text to `MONEY`; NULL if it is not an amount.
 
-    The short way is for amounts of the usual length: the cast to 38 digits takes a hundred times as long (DuckDB 1.4.4).
+    The fast path is for amounts of the usual length: a cast to 38 digits takes a hundred times as long (DuckDB 1.4.4).
     """
     short = rf"regexp_full_match({text}, '-?[0-9]{{1,12}}(\.[0-9]{{1,6}})?')"
     return f"CASE WHEN {short} THEN TRY_CAST({text} AS DECIMAL(18, 6))::{MONEY} ELSE TRY_CAST({text} AS {MONEY}) END"
 
 
 def steps_query(source: Source) -> str:
-    """Return the query of the steps that can be a try, taken apart: what the frame is made of, a small part of all."""
+    """Return the query for steps that can be a try, with their fields extracted; a small part of all steps."""
     return f"""
         SELECT {_HEAD}, delta, took_us, given, json_transform(output, '{_SAID}') AS said
         FROM (SELECT *, json_transform(input, '{_GIVEN}') AS given FROM ({source.own(("step",), _FIELDS)}))
@@ -64,7 +64,7 @@ def features(source: Source) -> str:
 
 
 def _worked(source: Source) -> str:
-    """How long the agent of each try took: an attempt that was cut off may have put that on record before."""
+    """Return the query for how long the agent of each try took; an interrupted attempt may have recorded that earlier."""
     return f"""
         worked AS (
             SELECT harness, step, arg_max(TRY_CAST(json_extract_string(result, '$.duration_s') AS DOUBLE), seq) AS agent_s
@@ -75,7 +75,7 @@ def _worked(source: Source) -> str:
 
 
 def _turns() -> str:
-    """The tries of a list of features, what was judged anew, and what people have ordered."""
+    """Return the query for the tries of a feature list, rechecks, and orders by people."""
     return f"""
         turns AS (
             SELECT {_HEAD}, given.kind AS kind, given.feature_id AS feature, nullif(given.turn, 0) AS turn,
@@ -103,7 +103,7 @@ def _turns() -> str:
 
 
 def _tasks() -> str:
-    """What has happened to a pipeline's tasks: its events, and what was counted of each attempt."""
+    """Return the query for the events of a pipeline's tasks, with the counts of each attempt."""
     return f"""
         moves AS (
             SELECT * FROM steps WHERE given.task IS NOT NULL AND given.kind IS NOT NULL AND said.events IS NOT NULL
@@ -129,7 +129,7 @@ def _tasks() -> str:
 
 
 def _endings() -> str:
-    """The attempts at a pipeline's tasks that have come to an end, and what has become stale."""
+    """Return the query for finished attempts at a pipeline's tasks, and for tasks that became stale."""
     return f"""
         endings AS (
             SELECT {_HEAD}, given.kind AS kind, given.task AS feature, nullif(given.attempt, 0) AS turn,
@@ -164,11 +164,11 @@ _LISTED = (
     "$.set.plan[*].id.text",
     "$.in.plan.append[*].id.text",
 )
-"""Where the change of the state by a step names what is to be worked."""
+"""Paths in the delta of a step that list what is to be worked on."""
 
 
 def feature_standing(source: Source) -> str:
-    """Return the query of the frame `feature_standing`, made of the frame `features`."""
+    """Return the query of the frame `feature_standing`, made from the frame `features`."""
     return f"""
         WITH lists AS (
             SELECT harness, step, delta FROM ({source.own(("step",), {"input": "JSON", "delta": "JSON"})})
@@ -226,7 +226,7 @@ def equity(source: Source) -> str:
 
 
 def told(source: Source) -> str:
-    """Return a query for the steps of trading harnesses: what each says as a structure `said`, and the time of its bar."""
+    """Return a query for the steps of trading harnesses: the fields of each as a structure `said`, and the time of its bar."""
     return f"""
         SELECT * FROM (
             SELECT *, TRY_CAST(said.time AS TIMESTAMP) AS time, {exact("said.equity")} AS equity, {exact("said.cash")} AS cash
@@ -237,7 +237,7 @@ def told(source: Source) -> str:
 
 
 _REALISED = "coalesce(json_extract_string(delta, '$.in.book.set.realised'), json_extract_string(delta, '$.set.book.realised'))"
-"""What all sales until then have brought, where a step has changed that."""
+"""The realised gain of all sales so far, where a step has changed it."""
 _FILLS = """[{"fill": {"fill_id": "VARCHAR", "client_id": "VARCHAR", "symbol": "VARCHAR", "side": "VARCHAR",
     "units": "VARCHAR", "price": "VARCHAR", "fee": "VARCHAR", "time": "VARCHAR"}, "wanted_by": "VARCHAR"}]"""
 
@@ -245,8 +245,8 @@ _FILLS = """[{"fill": {"fill_id": "VARCHAR", "client_id": "VARCHAR", "symbol": "
 def trades(source: Source) -> str:
     """Return the query of the frame `trades`.
 
-    `realised` is what a sale brought beyond the average cost of what it sold, before fees. The book keeps it for a step: where
-    several sales are in one, it is NULL for each of them.
+    `realised` is what a sale gained over the average cost of the units sold, before fees. The book keeps one value per step:
+    it is NULL for each of several sales in one step.
     """
     return f"""
         WITH steps AS ({told(source)}),

@@ -1,21 +1,21 @@
-"""What most questions begin with, read from a run in one pass: each attempt with its figures, and what happened to it.
+"""The tables that most questions start from, read from a run in one pass: each attempt with its figures, and its events.
 
-Temporary tables, made when they are first asked for:
+Temporary tables, created when they are first needed:
 
-gathered   a row for each attempt, and one (attempt 0) for what is said of a harness from outside: counts, first and last
+gathered   a row for each attempt, and one (attempt 0) for records about a harness from outside: counts, first and last
            moment, sums of microseconds, and the time of each step as lists
-heard      lifecycle events and what is on record of approvals: what they are, and their causes
+heard      lifecycle events and approval records: kinds and causes
 lives      a row for each attempt: when it began and ended, and by what
-said       as `heard`, with all fields that questions look at; read in a pass of its own
-remaining  a row for each harness: its first step that is there, how many are missing after that, and the last that was copied:
-           runs are pruned, logs begin late, forks have another's steps
-kept       a row for each attempt of its own: what rates go by. Of one whose first steps are gone it begins with the first
-           step that is there, and `rated` are the steps after that one
+said       as `heard`, with all fields that questions need; read in a separate pass
+remaining  a row for each harness: its oldest existing step, how many are missing after that, and the last copied one:
+           runs are pruned, logs begin late, forks have steps of another harness
+kept       a row for each attempt of the harness itself, as the basis of rates. If its first steps are gone it begins with the
+           oldest existing one, and `rated` counts the steps after that one
 
-`ended_by` is the kind of the event; `taken_down` if it ended for the sake of a sibling; `killed` if nothing was recorded of
-its end, but a later attempt; NULL if it may be under way, or was another harness's, whose steps a fork has taken over.
+`ended_by` is the kind of the event; `taken_down` if it ended because of a sibling; `killed` if there is no record of its end,
+but a later attempt; NULL if it may be running, or belongs to another harness, whose steps a fork has copied.
 
-The law: no sum of time or money and no rate has a copied step in it, or time of which the steps are gone.
+Invariant: no sum of time or money and no rate includes copied steps, or time whose steps are gone.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ _LIVES = f"""
 
 @once_a_run
 def gather(run: Run) -> None:
-    """Make the tables `gathered`, `heard` and `lives`, unless they are there."""
+    """Create the tables `gathered`, `heard` and `lives`, unless they exist."""
     if not run.source.stands(_sweep(run)) and not run.source.stands(_sweep(run, is_last=True)):
-        raise AssertionError("a sweep that was prepared holds")
+        raise AssertionError("a prepared sweep must be valid")
     run.rows("""
         CREATE OR REPLACE TEMP TABLE heard AS
         SELECT harness, attempt, unnest(told, max_depth := 2) FROM gathered WHERE told IS NOT NULL
@@ -71,7 +71,7 @@ def gather(run: Run) -> None:
 
 
 def _sweep(run: Run, *, is_last: bool = False) -> tuple[int, int] | None:
-    """Make `gathered`; return how many records it is of and the sum of their `seq`, None if it is to be tried again."""
+    """Create `gathered`; return the number of its records and the sum of their `seq`, None if it must be tried again."""
     import duckdb
 
     took = "STRUCT(" + ", ".join(f'"{part}" BIGINT' for part in _PARTS) + ")"
@@ -101,14 +101,14 @@ def _sweep(run: Run, *, is_last: bool = False) -> tuple[int, int] | None:
 
 @once_a_run
 def say(run: Run) -> None:
-    """Make the table `said`, unless it is there."""
+    """Create the table `said`, unless it exists."""
     run.rows(f"CREATE OR REPLACE TEMP TABLE said AS {run.source.own((*LIFE, *APPROVALS), FIELDS)}")
 
 
 OWN = "(SELECT s.* FROM steps s JOIN remaining r ON r.harness = s.harness WHERE s.step_number > r.copied)"
-"""The steps that are the harness's own; needs `look`."""
+"""The steps that the harness made itself; needs `look`."""
 _SHOWN = 5
-"""Harnesses of which a sentence is said each."""
+"""Limit on the harnesses that get a sentence each."""
 _REMAINING = """
     CREATE OR REPLACE TEMP TABLE remaining AS
     SELECT g.harness AS harness, coalesce(min(g.first_step), 1) AS first_step,
@@ -139,7 +139,7 @@ _CUT = """
 
 @once_a_run
 def look(run: Run) -> None:
-    """Make the tables `remaining` and `kept`, unless they are there."""
+    """Create the tables `remaining` and `kept`, unless they exist."""
     gather(run)
     run.carry_out(_REMAINING)
     run.carry_out(_KEPT.format(lived=_LIVED))
@@ -148,27 +148,23 @@ def look(run: Run) -> None:
 
 
 def what_is_gone(run: Run, names: Iterable[str] | None = None) -> Iterator[str]:
-    """Yield a sentence for each harness of which there is but a part."""
+    """Yield a sentence for each harness whose records are incomplete."""
     look(run)
     wanted = None if names is None else set(names)
     rows = run.rows("SELECT harness, first_step FROM remaining WHERE first_step > 1 ORDER BY harness")
     found = [(name, first) for name, first in rows if wanted is None or name in wanted]
-    how = "was pruned" if isinstance(run.source, StoreSource) else "is not on record here from its beginning"
+    how = "was pruned" if isinstance(run.source, StoreSource) else "is not recorded here from its beginning"
     for name, first in found[:_SHOWN]:
-        yield f"{one_line(name)} {how}: steps before {first} are gone; figures are of what is left."
+        yield f"{one_line(name)} {how}: steps before {first} are gone; the figures cover the rest."
     if len(found) > _SHOWN:
-        yield f"The same goes for {len(found) - _SHOWN} more: their first steps are gone."
+        yield f"The same holds for {len(found) - _SHOWN} more: their first steps are gone."
 
 
 def what_was_copied(run: Run, names: Iterable[str] | None = None) -> str:
-    """Return a note on steps that forks have of others; empty if none has."""
+    """Return a note on copied steps of forks; empty if there are none."""
     look(run)
     wanted = None if names is None else set(names)
     rows = run.rows("SELECT harness, copied FROM remaining WHERE copied > 0 AND first_step <= copied ORDER BY harness")
     found = [f"{one_line(name)} up to {copied}" for name, copied in rows if wanted is None or name in wanted]
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    return (
-        f"Steps that a fork has taken over count in no time, money or rate: {', '.join(found[:_SHOWN])}{more}."
-        if found
-        else ""
-    )
+    return f"Steps copied by a fork count in no time, money or rate: {', '.join(found[:_SHOWN])}{more}." if found else ""

@@ -1,10 +1,10 @@
-"""Pictures of a run: each question that is better looked at has one or more.
+"""Pictures of a run, for the questions that are better answered with one.
 
     picture(run, "timeline").save("timeline.svg")            # or .png; a notebook shows it by itself
     save_pictures(run, "progress", "pictures", "png")
 
-The law: what is drawn is counted by the engine first, so that a picture has as many marks for a million steps as for a
-thousand; what is left out is said in it. No picture needs a network, and none says anything by colour alone.
+Invariant: data is aggregated by the engine first, so a picture of a million steps has as many marks as one of a thousand; it
+says what is left out. No picture needs network access, and none depends on colour alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DRAWN: dict[str, Callable[..., Picture]] = {
     "cost": cost,
     "comparison": comparison,
 }
-"""What draws each picture, by its name: `(run, harness=None)`; `comparison` takes another run after the first."""
+"""The function for each picture, by name: `(run, harness=None)`; `comparison` takes another run after the first."""
 
 PICTURES: dict[str, tuple[str, ...]] = {
     "summary": ("shares", "timeline"),
@@ -49,18 +49,18 @@ PICTURES: dict[str, tuple[str, ...]] = {
     "why": ("timeline",),
     "report": tuple(name for name in DRAWN if name != "comparison"),
 }
-"""The pictures that go with each question; one that is not here is better read."""
+"""The pictures of each question; questions without pictures are missing."""
 
 
 def picture(run: Run, name: str, *, harness: str | None = None, other: Run | None = None) -> Picture:
     """Draw one picture of a run.
 
     Args:
-        harness: of this one only.
+        harness: draw only this one.
         other: the run that `comparison` compares with.
 
     Raises:
-        UsageError: there is no such picture, no such harness, or nothing to compare with.
+        UsageError: there is no such picture, no such harness, or no run to compare with.
     """
     if (draw := DRAWN.get(name)) is None:
         raise UsageError(f"picture {name!r} is not known: expected one of {', '.join(DRAWN)}")
@@ -74,9 +74,9 @@ def picture(run: Run, name: str, *, harness: str | None = None, other: Run | Non
 
 
 def pictures(run: Run, question: str, *, harness: str | None = None, other: Run | None = None) -> list[Picture]:
-    """Draw the pictures that go with a question; none, if it is better read.
+    """Draw the pictures of a question; empty if it has none.
 
-    One that has nothing to show is left out, if another one has.
+    A picture with nothing to show is left out if another one has something.
     """
     drawn = [picture(run, name, harness=harness, other=other) for name in PICTURES.get(question, ())]
     return [one for one in drawn if not one.is_empty] or drawn[:1]
@@ -85,13 +85,13 @@ def pictures(run: Run, question: str, *, harness: str | None = None, other: Run 
 def save_pictures(
     run: Run, question: str, folder: str | Path, format: str, *, harness: str | None = None, other: Run | None = None
 ) -> list[Path]:
-    """Write the pictures that go with a question to a folder, which is made if it is not there; return their files.
+    """Write the pictures of a question to a folder, which is created if necessary; return their files.
 
     Args:
         format: `svg`, `png`, or `json` for Vega-Lite.
 
     Raises:
-        UsageError: the question has no picture, or the format is none.
+        UsageError: the question has no picture, or the format is unknown.
         OSError: a file cannot be written.
     """
     if not (drawn := pictures(run, question, harness=harness, other=other)):

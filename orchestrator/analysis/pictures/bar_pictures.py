@@ -1,8 +1,8 @@
-"""What harnesses have in all, as bars.
+"""Totals of harnesses as bars.
 
-cost       what each cost, and how much of that went into tries that passed: money if it is on record, else tokens, or time
-shares     where the time went: a bar of all the time of each, parted into what it was spent on
-failures   what went wrong, and how often: a bar for each kind of error of each, the most frequent ones first
+cost       the cost of each, and how much of it went into tries that passed: money if recorded, else tokens, or time
+shares     where the time went: a bar for all the time of each, divided by activity
+failures   what went wrong, and how often: a bar for each kind of error of each, most frequent first
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _UNITS = ((86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "s"), 
 
 @frozen
 class Measure:
-    """What is counted."""
+    """A measure of cost."""
 
     name: str
     rows: str
-    """A query for harness, step and amount."""
+    """Query for harness, step and amount."""
     written: Callable[[float], str]
 
 
@@ -44,7 +44,7 @@ MEASURES = (
         "of working time", "SELECT harness, step_number, work_s - waiting_s AS amount FROM steps WHERE work_s > 0", seconds
     ),
 )
-"""The first that is on record is drawn."""
+"""The first measure with recorded amounts is drawn."""
 _COSTS = """
     WITH spent AS ({rows}),
     tries AS (
@@ -67,7 +67,7 @@ def cost(run: Run, harness: str | None = None) -> chart.Picture:
         found = {row[0]: row[1:] for row in run.rows(_COSTS.format(rows=measure.rows), [list(cast.names)])}
         if found:
             return _picture(cast, measure, found, dict(run.rows(_PASSED)))
-    return chart.nothing("cost", "Nothing that was spent is on record")
+    return chart.nothing("cost", "No spending is recorded")
 
 
 def _picture(
@@ -96,7 +96,7 @@ def _picture(
     layers = [chart.stacked_bars(_cost_parts(cast, order, found, unit_s), PARTS, x), chart.words_after(said, "end:Q")]
     body = chart.rows_of([cast.labels[name] for name in order], tables.row_height(len(order)), layers, width=WIDTH - 120)
     rest = len(cast.names) - len(order)
-    none = (f"{times(rest, 'harness', 'harnesses')} more with nothing of it on record",) if rest else ()
+    none = (f"{times(rest, 'harness', 'harnesses')} more without recorded spending",) if rest else ()
     return chart.sheet("cost", title, (key,) if key else (), body, (*none, *cast.notes))
 
 
@@ -114,7 +114,7 @@ def _cost_parts(
 
 
 def _unit(most_s: float) -> tuple[float, str]:
-    """Return the largest unit of time of which there is one at least."""
+    """Return the largest unit of time of which there is at least one."""
     return next(((unit_s, unit) for unit_s, unit in _UNITS if most_s >= unit_s), _UNITS[-1])
 
 
@@ -131,10 +131,10 @@ TIMES = {
     "waiting": STEPS[4],
     "held or backing off": "#ffffff",
 }
-"""What time goes into, from dark to light."""
+"""Activities, from dark to light."""
 _DARK = ("own work", "agent", "effects")
 _LEAST_WRITTEN, _LEAST_NAMED = 0.045, 0.17
-"""Shares that have room for their figure, and for their name too."""
+"""Minimum shares that have room for their figure, and for their name too."""
 _TIME_SPENT = """
     SELECT harness, sum(greatest(work_us - agent_us - effects_us - waiting_us, 0)) / 1e6, sum(agent_us) / 1e6,
            sum(effects_us) / 1e6, sum(commit_us) / 1e6, sum(waiting_us) / 1e6,
@@ -151,7 +151,7 @@ def shares(run: Run, harness: str | None = None) -> chart.Picture:
     spent = {name: dict(zip(TIMES, parts, strict=True)) for name, *parts in run.rows(_TIME_SPENT, [list(cast.names)])}
     spent = {name: spent[name] for name in cast.names if sum(spent.get(name, {}).values()) > 0}
     if not spent:
-        return chart.nothing("shares", "No step has its times on record")
+        return chart.nothing("shares", "No step has recorded times")
     rows = _time_parts(cast, spent)
     order = [cast.labels[name] for name in spent]
     x = chart.channel(
@@ -231,7 +231,7 @@ def failures(run: Run, harness: str | None = None) -> chart.Picture:
     return chart.sheet(
         "failures",
         title,
-        ("beside each bar: the count, and what the last of them said",),
+        ("beside each bar: the count, and the message of the last failure",),
         _failure_bars(rows),
         (*notes, *cast.notes),
     )

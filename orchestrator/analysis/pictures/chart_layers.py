@@ -1,7 +1,7 @@
-"""What pictures are made of: the sheet that is common to all, and layers of bars, texts, and lines named at their ends.
+"""Building blocks of pictures: the common sheet, and layers of bars, text, and lines labelled at their ends.
 
-A title says what is seen, notes what is left out, and no network is needed. A channel is written as Altair writes it, `at:Q`
-for a field and its type, or as Vega-Lite has it. Lines are told apart by lightness, by dashes, and by their names.
+A title states the finding, notes state what is left out, and no network access is needed. A channel is written in Altair's
+shorthand, `at:Q` for a field and its type, or as in Vega-Lite. Lines differ in lightness, dashes and labels.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from orchestrator.errors import UsageError
 
 _SIDES = re.compile(r'\b(?:width|height)="(\d+)')
 MOST_PIXELS = 8_000
-"""Of a side of a PNG: more is no picture."""
+"""Limit on the width and height of a PNG, pixels."""
 
 
 @frozen
@@ -31,33 +31,33 @@ class Picture:
 
     name: str
     title: str
-    """What is seen, in a sentence."""
+    """The finding, in a sentence."""
     spec: Spec = field(repr=False)
-    """Vega-Lite, with the data in it; Altair reads it by `altair.Chart.from_dict`."""
+    """Vega-Lite, including the data; Altair reads it with `altair.Chart.from_dict`."""
     notes: tuple[str, ...] = ()
     """What is thinned or left out."""
     is_empty: bool = False
-    """Whether it says that there is nothing to be seen."""
+    """Whether it only says that there is nothing to show."""
 
     def svg(self) -> str:
-        """Return it as SVG: text stays text, nothing is loaded from elsewhere."""
+        """Return it as SVG: text stays text, nothing external is loaded."""
         drawn: str = _converter().vegalite_to_svg(self.spec, allowed_base_urls=[])
         words = html.escape(self.title)
         head, _, rest = drawn.partition(">")
         return f'{head} role="img" aria-label="{words}"><title>{words}</title>{rest}'
 
     def png(self, scale: float = 2.0) -> bytes:
-        """Return it as PNG, `scale` times as many pixels as the SVG has; fewer, if that would be more than `MOST_PIXELS`."""
+        """Return it as PNG with `scale` times the pixels of the SVG; fewer if that would exceed `MOST_PIXELS`."""
         svg = self.svg()
         longest = max(int(side) for side in _SIDES.findall(svg.partition(">")[0]))
         drawn: bytes = _converter().svg_to_png(svg, scale=min(scale, MOST_PIXELS / longest))
         return drawn
 
     def save(self, path: str | Path) -> Path:
-        """Write it to a file, as the ending of its name says: `.svg`, `.png`, or `.json` for Vega-Lite.
+        """Write it to a file in the format of its suffix: `.svg`, `.png`, or `.json` for Vega-Lite.
 
         Raises:
-            UsageError: it ends with something else.
+            UsageError: it has another suffix.
             OSError: it cannot be written.
         """
         target = Path(path)
@@ -79,7 +79,7 @@ class Picture:
 
 
 def sheet(name: str, title: str, subtitle: Sequence[str], body: Spec, notes: Sequence[str] = ()) -> Picture:
-    """Return a picture with what is common to all around `body`."""
+    """Return a picture with the common parts around `body`."""
     head: Spec = {"text": _wrapped(title, 88)}
     if said := [line for text in (*subtitle, *notes) for line in _wrapped(text, 125)]:
         head["subtitle"] = said
@@ -88,7 +88,7 @@ def sheet(name: str, title: str, subtitle: Sequence[str], body: Spec, notes: Seq
 
 
 def nothing(name: str, why: str) -> Picture:
-    """Return a picture that says there is nothing to be seen, and why."""
+    """Return a picture that says that there is nothing to show, and why."""
     text: Spec = {
         "data": {"values": [{}]},
         "width": WIDTH,
@@ -99,7 +99,7 @@ def nothing(name: str, why: str) -> Picture:
 
 
 def values(rows: Sequence[Mapping[str, object]]) -> Spec:
-    """Return data as Vega-Lite holds it."""
+    """Return inline data in Vega-Lite's format."""
     return {"values": [dict(row) for row in rows]}
 
 
@@ -118,18 +118,18 @@ def _converter() -> Any:
 Rows = Sequence[Mapping[str, object]]
 _TYPES = {"Q": "quantitative", "N": "nominal", "O": "ordinal"}
 SMALL = 10.5
-"""Pixels of the figures in and beside bars."""
+"""Font size of the figures in and beside bars, pixels."""
 LEFT: Spec = {"type": "text", "align": "left"}
 
 
 def channel(shorthand: str, **more: object) -> Spec:
-    """Return a channel: `at:Q` is the field `at`, which is a quantity; N is a name, and O a name that has an order."""
+    """Return a channel: `at:Q` is the quantitative field `at`; N is nominal, O ordinal."""
     field, _, type = shorthand.partition(":")
     return {"field": field, **({"type": _TYPES[type]} if type else {}), **more}
 
 
 def layer(rows: Rows | None, mark: Spec, **channels: Spec | str) -> Spec:
-    """Return a layer of marks, one for each row; None stands for the rows that the layers around it have."""
+    """Return a layer with one mark for each row; None uses the rows of the surrounding layers."""
     encoding = {name: channel(one) if isinstance(one, str) else one for name, one in channels.items()}
     return {**({} if rows is None else {"data": values(rows)}), "mark": mark, "encoding": encoding}
 
@@ -145,17 +145,17 @@ def rows_of(order: Sequence[object], height: int, layers: Sequence[Spec], *, wid
 
 
 def bars(rows: Rows, x: Spec, color: Spec | None = None, /, *, band: float, **style: object) -> Spec:
-    """Return bars from `x` to the field `end`, which take up a part of their rows."""
+    """Return bars from `x` to the field `end`, which fill the fraction `band` of their rows."""
     return layer(
         rows, {"type": "bar", "height": {"band": band}, **style}, x=x, x2="end", **({"color": color} if color else {})
     )
 
 
 def stacked_bars(rows: Rows, parts: Mapping[str, str], x: Spec) -> Spec:
-    """Return bars whose parts, by the field `part`, have colours; what they are called stands above, if there are several.
+    """Return bars stacked by the field `part`, each part in its colour, with a legend above if there are several.
 
     Args:
-        parts: the colour of each, in their order.
+        parts: the colour of each part, in order.
     """
     used = [part for part in parts if any(row["part"] == part for row in rows)]
     legend = {"title": None, "symbolType": "square", "symbolStrokeColor": FAINT, "symbolSize": 110} if len(used) > 1 else None
@@ -164,20 +164,20 @@ def stacked_bars(rows: Rows, parts: Mapping[str, str], x: Spec) -> Spec:
 
 
 def words_after(rows: Rows | None, x: str | None) -> Spec:
-    """Return the field `said` of each row, after the end of its bar; or, without an `x`, of which the bar may be any."""
+    """Return labels from the field `said` after the ends of the bars; without `x`, at the position of the layers around."""
     place = {} if x is None else {"x": channel(x)}
     return layer(rows, {**LEFT, "dx": 6, "color": INK, "fontSize": SMALL}, **place, text="said")
 
 
 def words_beside(rows: Rows) -> Spec:
-    """Return the field `said` of each row, to the right of the picture."""
+    """Return labels from the field `said`, to the right of the picture."""
     return layer(rows, {**LEFT, "color": FAINT}, x={"value": WIDTH + 14}, text="said")
 
 
 MOST_LINES = 5
-"""More cannot be told apart in grey."""
+"""Limit on the lines of a picture: more cannot be told apart in grey."""
 MOST_POINTS = 1_000
-"""Of a line: more than a picture has pixels for."""
+"""Limit on the points of a line: more than a picture has pixels for."""
 STYLES: tuple[tuple[str, list[int]], ...] = (
     (STEPS[0], []),
     (STEPS[2], [7, 3]),
@@ -189,7 +189,7 @@ STYLES: tuple[tuple[str, list[int]], ...] = (
 
 
 def drawn(lines: dict[str, list[tuple[float, float]]], x: Spec, y: Spec, *, is_stepped: bool, height: int) -> Spec:
-    """Return the layers of some lines, by what they are called; each named at its end."""
+    """Return the layers of some lines, by name; each labelled at its end."""
     names = list(lines)
     rows = [{"line": name, "at": at, "value": value} for name, points in lines.items() for at, value in points]
     styles = STYLES[: len(names)]
@@ -208,7 +208,7 @@ def drawn(lines: dict[str, list[tuple[float, float]]], x: Spec, y: Spec, *, is_s
 
 
 def _ends(lines: dict[str, list[tuple[float, float]]], y: Spec, height: int) -> Spec:
-    """Return the names beside the ends of the lines, moved apart where they would lie on each other."""
+    """Return the labels at the ends of the lines, moved apart where they would overlap."""
     low, high = y["scale"]["domain"]
     apart = 14 * (high - low) / height
     ends = sorted((points[-1][1], name) for name, points in lines.items() if points)

@@ -1,6 +1,6 @@
-"""How long steps take, on an axis of powers of ten.
+"""How long steps take, on a logarithmic axis.
 
-latency      for each harness a swelling line, thick where many steps are
+latency      for each harness a line of varying width, thick where many steps are
 comparison   two runs side by side; a hollow sign is the first run, a full one the second
 """
 
@@ -20,7 +20,7 @@ from orchestrator.analysis.pictures import picture_tables as tables
 
 PER_DECADE = 8
 _LEAST_S = 1e-6
-"""What is shorter is drawn as this long: the clock knows no less."""
+"""Shorter durations are drawn with this length, the resolution of the clock."""
 _BODY = "#7fa3c7"
 _TIMED = "SELECT harness, unnest(works) / 1e6 AS took_s FROM gathered WHERE list_contains($names, harness)"
 _BETWEEN = """
@@ -45,9 +45,9 @@ class Spread:
 
     harness: str
     bins: dict[int, int]
-    """Steps by the power of ten, in parts of one in `PER_DECADE`."""
+    """Number of steps by power of ten, divided into `PER_DECADE` parts."""
     marks: tuple[float, float, float]
-    """The time that 50, 95 and 99 % of them stay below."""
+    """The 50th, 95th and 99th percentile, seconds."""
     most_s: float
 
 
@@ -71,11 +71,11 @@ def latency(run: Run, harness: str | None = None) -> chart.Picture:
 
 
 def spreads(run: Run, names: tuple[str, ...]) -> tuple[list[Spread], tuple[str, ...]]:
-    """Return how long the steps of each harness took, and what is to be said of that."""
+    """Return how long the steps of each harness took, and notes on that."""
     gather(run)
     notes: tuple[str, ...] = ()
     if not (rows := _rows(run, _TIMED, names)):
-        rows, notes = _rows(run, _BETWEEN, names), ("no times on record: from one step's record to the next one's",)
+        rows, notes = _rows(run, _BETWEEN, names), ("no recorded times: measured from one step's record to the next",)
     bins: dict[str, dict[int, int]] = {}
     for name, bin, count, _, _ in rows:
         bins.setdefault(name, {})[bin] = count
@@ -97,7 +97,7 @@ def _title(cast: tables.Roll, found: list[Spread]) -> str:
 
 
 def axis(least: float, most: float) -> dict[str, Any]:
-    """Return an axis of durations by powers of ten, written with their units; it is never shorter than one power."""
+    """Return a logarithmic axis of durations, labelled with units; it covers at least one power of ten."""
     if (short := 10 / (most / least)) > 1:
         least, most = least / math.sqrt(short), most * math.sqrt(short)
     words = (
@@ -116,7 +116,7 @@ def axis(least: float, most: float) -> dict[str, Any]:
 
 
 def _ticks(least: float, most: float) -> list[float]:
-    """Return round durations: the fewer powers of ten there are, the more of each."""
+    """Return round durations as ticks: the fewer powers of ten, the more ticks for each."""
     low, high = math.floor(math.log10(least)), math.ceil(math.log10(most))
     parts = (1, 2, 5) if high - low <= 3 else (1, 3) if high - low <= 6 else (1,)
     ticks = [part * 10.0**power for power in range(low, high + 1) for part in parts]
@@ -154,7 +154,7 @@ def _marks(cast: tables.Roll, found: list[Spread], height: int) -> Spec:
 
 
 def _said(cast: tables.Roll, found: list[Spread]) -> list[Spec]:
-    """Return the figures to the right, in columns under their heads."""
+    """Return the figures to the right, in columns with headings."""
     columns = {"half": 48, "99 %": 108, "most": 168}
     rows = [
         {"harness": cast.labels[one.harness], "said": seconds(second), "at": WIDTH - 60 + at}
@@ -171,7 +171,7 @@ def _said(cast: tables.Roll, found: list[Spread]) -> list[Spec]:
 
 
 _SAME = 0.05
-"""A difference below this part is none."""
+"""A smaller relative difference counts as none."""
 
 
 def comparison(run: Run, other: Run, harness: str | None = None) -> chart.Picture:

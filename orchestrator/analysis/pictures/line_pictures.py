@@ -1,7 +1,7 @@
-"""What harnesses have come to, as lines over time.
+"""The progress of harnesses, as lines over time.
 
-progress   features that pass, against all there are; a small cross for each try that failed
-equity     what trading accounts were worth, and below how far they stood under their highest, over the time of the market
+progress   passing features, against all features; a small cross for each failed try
+equity     the value of trading accounts, and below it their drawdown, over market time
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ class Climb:
     harness: str
     listed: int
     points: tuple[tuple[int, int], ...]
-    """Microseconds since 1970, and how many pass from then on."""
+    """Time in microseconds since 1970, and how many features pass from then on."""
     failed: tuple[tuple[int, int], ...]
-    """The same, where a try failed."""
+    """The same, at each failed try."""
     regressed: int
     tries: int
 
     @property
     def passing(self) -> int:
-        """How many pass in the end."""
+        """Number of features that pass in the end."""
         return self.points[-1][1] if self.points else 0
 
 
 def progress(run: Run, harness: str | None = None) -> chart.Picture:
-    """Draw the features that pass, over time."""
+    """Draw the number of passing features over time."""
     cast = tables.roll(run, harness)
     found = climbs(run, cast)
     if not found:
@@ -56,7 +56,7 @@ def progress(run: Run, harness: str | None = None) -> chart.Picture:
     notes = (f"{times(gone, 'harness', 'harnesses')} with fewer features not shown",) if gone else ()
     heard = [time_us for one in shown for time_us, _ in (*one.points, *one.failed)]
     span = span_of(min(heard), max(heard))
-    key = "line: features that pass; cross under it: a try that failed; thin line: all there are"
+    key = "line: passing features; cross under it: a failed try; thin line: all features"
     return chart.sheet("progress", _progress_title(found), (key,), _climb_lines(cast, shown, span), (*notes, *cast.notes))
 
 
@@ -156,7 +156,7 @@ _POINTS = """
 
 @frozen
 class Account:
-    """What one account came to."""
+    """The course of one account."""
 
     harness: str
     count: int
@@ -168,7 +168,7 @@ class Account:
 
     @property
     def gain(self) -> float:
-        """The part of the first equity that was won."""
+        """Relative gain over the first equity."""
         return self.last / self.first - 1 if self.first else 0.0
 
 

@@ -1,5 +1,5 @@
-"""What several pictures show: which harnesses, over what time, and how they are written; attempts and pauses, thinned where a
-picture has too many; steps by time. Attempts and tries at features are read from a run once.
+"""Data shared by several pictures: which harnesses, over what time, and their labels; attempts and pauses, thinned where there
+are too many; steps by time. Attempts and tries at features are read from a run once.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from orchestrator.events import Started
 from orchestrator.text.terminal_text import one_line
 
 WIDTH = 28
-"""Characters of a name that are written: what is longer is cut in the middle, as its ends tell names apart."""
+"""Limit on the characters of a label; a longer name is cut in the middle, since its ends distinguish it from others."""
 MOST_ROWS = 100
-"""Harnesses that are shown one by one: as many rows are still read on a page."""
+"""Limit on the harnesses shown one by one: more rows do not fit on a page."""
 
 
 def labels(names: Iterable[str], width: int = WIDTH) -> dict[str, str]:
-    """Return what is written for each name; no two are the same."""
+    """Return a unique label for each name."""
     written: dict[str, str] = {}
     taken: set[str] = set()
     for name in names:
@@ -39,7 +39,7 @@ def labels(names: Iterable[str], width: int = WIDTH) -> dict[str, str]:
 
 
 def short(text: str, width: int = WIDTH) -> str:
-    """Return text on one line, inert, with its middle left out if it is long."""
+    """Return text on one line, safe to show, shortened in the middle."""
     flat = one_line(text, 10_000)
     if len(flat) <= width:
         return flat
@@ -48,7 +48,7 @@ def short(text: str, width: int = WIDTH) -> str:
 
 
 def row_height(rows: int) -> int:
-    """Return how high a row is, so that few are easily seen and many fit."""
+    """Return the height of a row: higher where there are few."""
     return max(13, min(34, 900 // max(rows, 1)))
 
 
@@ -58,30 +58,30 @@ class Roll:
 
     names: tuple[str, ...]
     labels: dict[str, str]
-    """What is written for each; in the order of `names`."""
+    """Label of each, in the order of `names`."""
     steps: dict[str, int]
     span: Span
-    """From the first record to the last one."""
+    """From the first record to the last."""
     notes: tuple[str, ...]
-    """Who is left out."""
+    """Which harnesses are left out."""
 
     @property
     def all_steps(self) -> int:
-        """Steps of those that are shown."""
+        """Number of steps of the harnesses shown."""
         return sum(self.steps.values())
 
     @property
     def order(self) -> list[str]:
-        """What is written, from top to bottom."""
+        """Labels from top to bottom."""
         return list(self.labels.values())
 
     def row(self, harness: str, begin_us: float, end_us: float) -> dict[str, object]:
-        """Return a stretch of the time of a harness as data."""
+        """Return a time span of a harness as data."""
         return {"harness": self.labels[harness], "at": self.span.at(begin_us), "end": self.span.at(end_us)}
 
 
 def roll(run: Run, harness: str | None = None, most: int = MOST_ROWS) -> Roll:
-    """Return the harnesses to be shown: all, or one; of more than `most` those with the most steps."""
+    """Return the harnesses to show: all, or one; of more than `most`, those with the most steps."""
     gather(run)
     found = run.rows(
         """
@@ -105,7 +105,7 @@ _HOLDING = tuple(kind for kind in LIFE if kind != Started.kind)
 
 @once_a_run
 def read_attempts(run: Run) -> None:
-    """Make `drawn_attempts`, each attempt and how it ended, and `drawn_pauses`, what tells when one was held."""
+    """Create `drawn_attempts`, each attempt and how it ended, and `drawn_pauses`, the events that begin or end a pause."""
     run.rows("""
         CREATE OR REPLACE TEMP TABLE drawn_attempts AS
         SELECT harness, attempt, started, ended, cause, error, restart_delay_s, ended_by
@@ -119,7 +119,7 @@ def read_attempts(run: Run) -> None:
 
 @once_a_run
 def read_tries(run: Run) -> None:
-    """Make `drawn_tries`, what became of each try at a feature, and `drawn_features`, how many there are."""
+    """Create `drawn_tries`, the result of each try at a feature, and `drawn_features`, their number."""
     run.rows("""
         CREATE OR REPLACE TEMP TABLE drawn_tries AS
         SELECT seq, harness, feature, step_number, "timestamp", is_try, passed, regressed, tokens, money::DOUBLE AS money
@@ -133,20 +133,20 @@ def read_tries(run: Run) -> None:
 
 
 FINEST = 240
-"""Stretches that are counted: there is no use for narrower ones, which would be three pixels wide."""
+"""Limit on the time intervals of a picture: narrower ones than three pixels are of no use."""
 _MOST = 6_000
-"""Stretches in all rows of a picture together, each of which may become a mark."""
+"""Limit on the time intervals in all rows of a picture together, each of which may become a mark."""
 _COUNTED: WeakKeyDictionary[Run, dict[Span, dict[str, dict[int, int]]]] = WeakKeyDictionary()
 
 
 def stretches(cast: Roll, most: int = FINEST) -> int:
-    """Return how many stretches a picture of these harnesses has."""
+    """Return how many time intervals a picture of these harnesses has."""
     wanted = max(40, min(most, _MOST // max(len(cast.names), 1)))
     return max(count for count in (240, 120, 60, 40) if count <= wanted)
 
 
 def pace(run: Run, cast: Roll, count: int) -> dict[str, dict[int, int]]:
-    """Return how many steps each harness made in each of `count` equal stretches, those without any left out."""
+    """Return the number of steps of each harness in each of `count` equal intervals, omitting empty ones."""
     spans = _COUNTED.setdefault(run, {})
     if cast.span not in spans:
         spans[cast.span] = _counted(run, cast.span)
@@ -170,7 +170,7 @@ def _counted(run: Run, span: Span) -> dict[str, dict[int, int]]:
 
 
 MOST_SPELLS = 2_000
-"""Attempts that a picture shows: of more, those that lasted longest, and the newest of each harness."""
+"""Limit on the attempts of a picture: of more, the longest, and the newest of each harness."""
 
 
 @frozen
@@ -190,20 +190,20 @@ SIGNS = {
     "budget_spent": Sign("budget spent", "triangle-left"),
     "stopped": Sign("stopped", "square"),
     "taken_down": Sign("restarted with a sibling", "cross"),
-    "finished": Sign("had no more to do", "diamond"),
+    "finished": Sign("finished", "diamond"),
     "completed": Sign("completed", "circle"),
     "": Sign("was running", "triangle-right"),
 }
-"""By the kind of the event; `killed` if there is none and it is over, nothing if it may be running."""
+"""By the kind of the event; `killed` if there is none and the attempt is over, empty if it may be running."""
 
 
 CROSS = {"type": "point", "shape": SIGNS["failed"].shape, "color": ALARM, "opacity": 1}
-"""The mark of a crash, and of a try that failed."""
+"""The mark of a crash, and of a failed try."""
 
 
 @frozen
 class Spell:
-    """A stretch of time of one harness."""
+    """A time span of one harness."""
 
     harness: str
     begin_us: int
@@ -215,7 +215,7 @@ class Spell:
 
 
 def spells(run: Run, cast: Roll) -> list[Spell]:
-    """Return the attempts, by harness, oldest first; one whose start is not on record begins with what is."""
+    """Return the attempts, by harness, oldest first; one without a recorded start begins with its first record."""
     read_attempts(run)
     query = """
         SELECT harness, epoch_us(coalesce(started, first)), epoch_us(coalesce(ended, last)), attempt,
@@ -230,18 +230,18 @@ def spells(run: Run, cast: Roll) -> list[Spell]:
 
 
 def thinned(found: list[Spell]) -> tuple[list[Spell], tuple[str, ...]]:
-    """Return as many attempts as a picture has room for, and what is to be said of the others."""
+    """Return as many attempts as a picture has room for, and a note on the others."""
     if len(found) <= MOST_SPELLS:
         return found, ()
     newest = {one.harness: one for one in found}
     rest = sorted((one for one in found if one is not newest[one.harness]), key=lambda one: one.begin_us - one.end_us)
     kept = {(one.harness, one.attempt) for one in (*newest.values(), *rest[: MOST_SPELLS - len(newest)])}
-    note = f"{MOST_SPELLS:,} of {len(found):,} attempts are drawn: those that lasted longest, and the newest ones"
+    note = f"{MOST_SPELLS:,} of {len(found):,} attempts are drawn: the longest and the newest ones"
     return [one for one in found if (one.harness, one.attempt) in kept], (note,)
 
 
 def pauses(run: Run, cast: Roll) -> list[Spell]:
-    """Return when an operator held a harness; a pause that nobody has ended lasts as long as the picture."""
+    """Return when an operator paused a harness; a pause without an end lasts until the end of the picture."""
     read_attempts(run)
     query = """
         SELECT harness, kind, epoch_us("timestamp") FROM drawn_pauses

@@ -1,7 +1,7 @@
-"""What harnesses did when, over the time of the run.
+"""The activity of harnesses over the time of the run.
 
 timeline     when each ran: a bar for each attempt, darker where more steps were recorded, and a sign for how it ended
-restarts     of each that had any its attempts, dark and light in turn, and a cross for each crash
+restarts     of each with restarts, its attempts in alternating dark and light, and a cross for each crash
 throughput   how many steps a second are recorded: all together above, and below a strip for each harness
 """
 
@@ -20,7 +20,7 @@ from orchestrator.analysis.pictures import chart_layers as chart
 from orchestrator.analysis.pictures import picture_tables as tables
 
 _CHANCE = 3
-"""Where no stretch has more steps than these, it is chance which has more."""
+"""If no interval has more steps than this, differences between them are chance."""
 _LEVELS = ("few", "more", "most")
 _LEVEL_INKS = ("#9fb3c8", MID, DEEP)
 
@@ -40,7 +40,7 @@ def timeline(run: Run, harness: str | None = None) -> chart.Picture:
         cast.order, tables.row_height(len(cast.names)), [*layers, _end_signs(cast, found), chart.words_beside(totals)]
     )
     stretch = seconds(cast.span.seconds / count)
-    grey = f"stronger: more steps in {stretch}, against the busiest {stretch} of the same harness; hollow: held by an operator"
+    grey = f"darker: more steps in {stretch}, against the busiest {stretch} of the same harness; hollow: paused by an operator"
     return chart.sheet("timeline", _timeline_title(cast, every), (grey,), body, (*notes, *cast.notes))
 
 
@@ -49,7 +49,7 @@ def _timeline_title(cast: tables.Roll, found: list[tables.Spell]) -> str:
     last = {spell.harness: spell for spell in found}
     done = sum(spell.end in ("completed", "finished") for spell in last.values())
     who = times(len(cast.names), "harness", "harnesses")
-    ends = f"{done:,} came to an end of their own, " if done else ""
+    ends = f"{done:,} completed or finished, " if done else ""
     crashed = times(crashes, "crash", "crashes") if crashes else "no crash"
     return f"{who} made {times(cast.all_steps, 'step')} in {seconds(cast.span.seconds)}: {ends}{crashed}"
 
@@ -66,7 +66,7 @@ def _work(cast: tables.Roll, run: Run, count: int) -> Spec:
 
 
 def _stretches(cast: tables.Roll, run: Run, count: int) -> Iterator[dict[str, Any]]:
-    """Yield where steps were made, neighbours that are alike as one."""
+    """Yield the intervals in which steps were made, merging similar neighbours."""
     begin, width = cast.span.begin_us, (cast.span.end_us - cast.span.begin_us) / count
     for name, busy in tables.pace(run, cast, count).items():
         most, start, previous = max(busy.values()), 0, -1
@@ -86,7 +86,7 @@ def _pauses(cast: tables.Roll, held: list[tables.Spell]) -> Spec:
 
 
 def _gaps(cast: tables.Roll, found: list[tables.Spell]) -> Spec:
-    """Return the time between an attempt and the next one, as a dotted line."""
+    """Return the time between attempts, as dotted lines."""
     pairs = [(one, after) for one, after in itertools.pairwise(found) if one.harness == after.harness]
     rows = [cast.row(one.harness, one.end_us, after.begin_us) for one, after in pairs]
     return chart.layer(rows, {"type": "rule", "strokeDash": [2, 2], "color": FAINT}, x=cast.span.x(), x2="end")
@@ -108,9 +108,9 @@ def _end_signs(cast: tables.Roll, found: list[tables.Spell]) -> Spec:
 
 _SHADES = ("#6e8caa", LIGHT)
 _LEAST_NAMED = 0.03
-"""The part of the picture that an attempt is long that has its number written in it."""
+"""Minimum share of the picture's width for an attempt to be labelled with its number."""
 _STORM_PARTS = 60
-"""Crashes within one such part of the time are one cross, with their number."""
+"""Crashes within one of this many parts of the time are one cross, with their number."""
 
 
 def restarts(run: Run, harness: str | None = None) -> chart.Picture:
@@ -193,7 +193,7 @@ _UNITS = ((1.0, "a second"), (60.0, "a minute"), (3600.0, "an hour"), (86_400.0,
 
 
 def throughput(run: Run, harness: str | None = None) -> chart.Picture:
-    """Draw steps a second over time."""
+    """Draw steps per second over time."""
     cast = tables.roll(run, harness)
     if not cast.all_steps:
         return chart.nothing("throughput", "No step has been recorded")
@@ -212,7 +212,7 @@ def throughput(run: Run, harness: str | None = None) -> chart.Picture:
 
 
 def _unit(total: list[int], width_s: float) -> tuple[float, str]:
-    """Return the smallest unit of time in which there is more than one step."""
+    """Return the smallest unit of time with more than one step."""
     mean = sum(total) / (len(total) * width_s)
     return next(((unit_s, name) for unit_s, name in _UNITS if mean * unit_s >= 1), _UNITS[-1])
 

@@ -1,6 +1,6 @@
-"""How far lists of features, and the tasks of pipelines, have come: their standing, burn-up, pace and what is left.
+"""Progress of feature lists and pipeline tasks: status, burn-up, pace, and a projection of the rest.
 
-The law: a projection is made of what was seen, says how sure it is, or is not made.
+Invariant: a projection is derived from observations and states its uncertainty, or is not made.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from orchestrator.analysis.frames.analysis_run import Run
 from orchestrator.text.terminal_text import one_line
 
 PROJECTED = 0.2
-"""The chance that the time a list takes is outside of what is projected, as far as the past tells."""
+"""The chance that the actual time is outside of the projected interval."""
 _TASKS = ("judge", "act", "reclaim", "block")
 _GOING_ON = ("running", "backing_off", "paused")
 
 
 @frozen
 class Feature:
-    """One feature or task, and where it stands."""
+    """One feature or task, and its status."""
 
     id: str
     status: str
@@ -38,7 +38,7 @@ class Feature:
 
 @frozen
 class Change:
-    """A feature has passed, or was set back."""
+    """A feature that passed, or was set back."""
 
     at: datetime
     step: int
@@ -46,13 +46,13 @@ class Change:
     event: str
     """`passed` or `set_back`."""
     passing: int
-    """Features that pass then."""
+    """Number of features that pass then."""
     listed: int
 
 
 @frozen
 class Worked:
-    """What the steps of one harness come to."""
+    """The progress of one harness."""
 
     harness: str
     what: str
@@ -60,44 +60,44 @@ class Worked:
     features: tuple[Feature, ...] = field(converter=tuple[Feature, ...])
     changes: tuple[Change, ...] = field(converter=tuple[Change, ...])
     begin: datetime
-    """Of the first step."""
+    """Time of the first step."""
     end: datetime
-    """Of the last one."""
+    """Time of the last step."""
     is_going_on: bool
 
     def of(self, status: str) -> list[Feature]:
-        """Return the features of a status."""
+        """Return the features with a status."""
         return [one for one in self.features if one.status == status]
 
     @property
     def regressed(self) -> list[Feature]:
-        """Return those that passed and were set back, whatever became of them."""
+        """Return the features that passed and were set back, whatever their status now."""
         return [one for one in self.features if one.regressions]
 
     @property
     def tries_to_pass(self) -> list[int]:
-        """Return the number of tries of each that has passed."""
+        """Return the number of tries of each feature that has passed."""
         return [one.tries_to_pass for one in self.features if one.tries_to_pass is not None]
 
     @property
     def tries_median(self) -> float | None:
-        """Of those that have passed."""
+        """Median number of tries of the features that have passed."""
         return quantile(self.tries_to_pass, 0.5) if self.tries_to_pass else None
 
     @property
     def per_hour(self) -> float | None:
-        """Features that passed for good, for an hour of the clock on the wall."""
+        """Features that passed for good, per hour of wall time."""
         hours = (self.end - self.begin).total_seconds() / 3600
         return len(self.of("passed")) / hours if hours > 0 else None
 
     @property
     def left(self) -> int:
-        """Features that can still be worked."""
+        """Number of features that can still be worked on."""
         return len(self.of("pending"))
 
     @property
     def projected(self) -> Interval | None:
-        """Seconds until what is left has passed, if it goes on as it has; None if too little was seen to say so."""
+        """Seconds until the remaining features have passed, at the pace so far; None if there are too few observations."""
         passes = [change.at for change in self.changes if change.event == "passed"]
         if not self.is_going_on or not self.left:
             return None
@@ -106,12 +106,12 @@ class Worked:
 
 
 def has_lists(run: Run) -> bool:
-    """Return whether a list of features or tasks may be worked in a run; it is soon told, where frames take passes over it."""
+    """Return whether a run may work on feature lists or tasks; a fast check, while the frames need full passes."""
     return bool(run.rows("SELECT 1 FROM steps WHERE json_type(input, '$.kind') = 'VARCHAR' LIMIT 1"))
 
 
 def worked(run: Run, harness: str | None = None) -> list[Worked]:
-    """Return how far each harness that works a list has come, by name."""
+    """Return the progress of each harness with a feature list, by name."""
     if not has_lists(run):
         return []
     standings = run.rows(

@@ -1,7 +1,7 @@
-"""What trading harnesses have won and lost, by the formulas of the trading report, read in one pass in little memory.
+"""Gains and losses of trading harnesses, by the formulas of the trading report, read in one pass with little memory.
 
-Of runs that were pruned, what they held where their steps begin that are there. The law: sums of money are exact, and every
-figure that the report has too is the same to its last digit.
+For pruned runs, the book at the oldest existing step is used. Invariant: sums of money are exact, and every figure that the
+report has too is the same to its last digit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 _PAGE = 10_000
 _SAID = '{"time": "VARCHAR", "equity": "VARCHAR", "cash": "VARCHAR", "refused": ["JSON"]}'
 _SPLIT = r"""'"split": *"(1[^"]|[^1])'"""
-"""In a slice, a split that is not 1."""
+"""Matches a split other than 1 in a slice."""
 _market = msgspec.json.Decoder(MarketSlice | None).decode
 _fills = msgspec.json.Decoder(tuple[Execution, ...]).decode
 _positions = msgspec.json.Decoder(dict[str, Decimal]).decode
@@ -40,16 +40,16 @@ _positions = msgspec.json.Decoder(dict[str, Decimal]).decode
 
 @define
 class Symbol:
-    """What was traded of one symbol."""
+    """The trades of one symbol."""
 
     fills: int = 0
     sales: int = 0
     hits: int = 0
-    """Sales that brought more than their units had cost, fees included."""
+    """Sales that gained more than the cost of their units, fees included."""
     turnover: Decimal = ZERO
     fees: Decimal = ZERO
     gain: Decimal = ZERO
-    """Realised, less fees."""
+    """Realised gain, less fees."""
 
 
 @frozen
@@ -58,7 +58,7 @@ class Drawdown:
 
     depth: float
     begin: datetime
-    """When the equity was highest."""
+    """Time of the highest equity."""
     low: datetime
     end: datetime
     is_over: bool
@@ -66,7 +66,7 @@ class Drawdown:
 
 @define
 class Returns:
-    """Daily returns, from one day's last equity to the next one's: their number, mean and spread."""
+    """Daily returns, from one day's last equity to the next one's: their number, mean and variance."""
 
     count: int = 0
     mean: float = 0.0
@@ -76,14 +76,14 @@ class Returns:
     _before: float = 0.0
 
     def take(self, day: date, equity: float) -> None:
-        """Take in the equity after a step."""
+        """Add the equity after a step."""
         if day != self._day:
             self.finish()
             self._day, self._before = day, self._close
         self._close = equity
 
     def finish(self) -> None:
-        """Take in the return of the last day."""
+        """Add the return of the last day."""
         if self._before > 0:
             one = self._close / self._before - 1
             self.count += 1
@@ -93,22 +93,22 @@ class Returns:
 
     @property
     def deviation(self) -> float:
-        """As of a sample."""
+        """Standard deviation of a sample."""
         return sqrt(self._squares / (self.count - 1)) if self.count > 1 else 0.0
 
 
 @define
 class Account:
-    """What the steps of one harness come to."""
+    """The course of one account."""
 
     harness: str
     first: Decimal = ZERO
     """The equity after the first step, exact."""
     last: Decimal = ZERO
     after: int = 0
-    """The step that it is known from: trades are those after it. 0 if all of them are there."""
+    """The step from which the account is known; trades are those after it. 0 if all steps exist."""
     is_known: bool = True
-    """Whether it is known what was held at first; if not, nobody knows what a sale has won."""
+    """Whether the first holdings are known; otherwise gains of sales are unknown."""
     book: Book = field(factory=lambda: Book(ZERO))
     steps: int = 0
     begin: datetime | None = None
@@ -116,7 +116,7 @@ class Account:
     peak: float = 0.0
     total: float = 0.0
     exposure: float = 0.0
-    """The sum, over the steps, of the part of the equity that is not cash."""
+    """Sum over the steps of the share of the equity that is not cash."""
     turnover: Decimal = ZERO
     fees: Decimal = ZERO
     fills: int = 0
@@ -130,42 +130,42 @@ class Account:
 
     @property
     def gain(self) -> Decimal:
-        """The part of the first equity that was won."""
+        """Relative gain over the first equity."""
         with localcontext(EXACT):
             return self.last / self.first - 1 if self.first else ZERO
 
     @property
     def span_s(self) -> float:
-        """From the first bar to the last."""
+        """Seconds from the first bar to the last."""
         return (self.end - self.begin).total_seconds() if self.begin and self.end else 0.0
 
     @property
     def yearly_gain(self) -> float | None:
-        """The gain for a year, compounded; None for less than a month, which says nothing of a year."""
+        """The gain for a year, compounded; None for less than a month."""
         return yearly(float(self.gain), self.span_s)
 
     @property
     def turns(self) -> float:
-        """Turnover in parts of the mean equity."""
+        """Turnover as a multiple of the mean equity."""
         mean = self.total / self.steps if self.steps else 0.0
         return float(self.turnover) / mean if mean else 0.0
 
     @property
     def hits(self) -> tuple[int | None, int]:
-        """Sales that were won, if that is known, and all."""
+        """Number of winning sales, if known, and of all."""
         every = self.symbols.values()
         return sum(one.hits for one in every) if self.is_known else None, sum(one.sales for one in every)
 
     @property
     def sharpe(self) -> float | None:
-        """Mean over deviation of the daily returns, for a year of as many days as were seen in one; no riskless rate."""
+        """Mean over standard deviation of the daily returns, annualised by the observed days per year; no risk-free rate."""
         daily = self.returns
         if daily.count < 20 or self.span_s < YEAR_S / 12 or not daily.deviation:
             return None
         return daily.mean / daily.deviation * sqrt(daily.count / (self.span_s / YEAR_S))
 
     def read(self, time: datetime, value: float, cash: float, refused: int) -> None:
-        """Take in where the account stands after a step."""
+        """Add the values of the account after a step."""
         if not self.steps:
             self.begin = time
         self.steps, self.end = self.steps + 1, time
@@ -197,13 +197,13 @@ class Account:
         self._below = None
 
     def finish(self) -> None:
-        """Take in a time below the highest equity that is not over, and the last day."""
+        """Add a drawdown that is not over, and the last day."""
         self.returns.finish()
         if self._below is not None and self.end is not None:
             self._close(self.end, is_over=False)
 
     def trade(self, market: str | None, fills: str | None, cash: str | None, positions: str | None) -> None:
-        """Take in splits, an account that was taken over, and fills, each as JSON where there is any."""
+        """Add splits, an account that was taken over, and fills, each as JSON where there is any."""
         if market is not None:
             self.book = with_splits(self.book, _market(market))
         if cash is not None and positions is not None:
@@ -230,7 +230,7 @@ class Account:
 
 
 def accounts(run: Run, harness: str | None = None) -> list[Account]:
-    """Return the account of each trading harness, by name; the temporary table `walked` says where each stood when."""
+    """Return the account of each trading harness, by name; the temporary table `walked` has their values over time."""
     _walk(run, harness)
     ends = run.rows("SELECT harness, arg_min(equity, step_number), arg_max(equity, step_number) FROM walked GROUP BY harness")
     begun = first_books(run)
@@ -249,7 +249,7 @@ def accounts(run: Run, harness: str | None = None) -> list[Account]:
                     if step > account.after:
                         account.trade(*due[2:])
                 except (msgspec.ValidationError, InvalidOperation):
-                    # A harness of another kind, whose steps read alike.
+                    # A harness of another kind whose steps look the same.
                     strange.add(name)
                 due = next(traded, None)
             account.read(time.replace(tzinfo=UTC), equity, cash, refused)
@@ -259,7 +259,7 @@ def accounts(run: Run, harness: str | None = None) -> list[Account]:
 
 
 def _walk(run: Run, harness: str | None) -> None:
-    """Put down where each account stood after each step: narrow, so that many of them can be put in order."""
+    """Store the values of each account after each step, in narrow rows, so that many can be sorted."""
     run.rows(
         f"""
         CREATE OR REPLACE TEMP TABLE walked AS
@@ -275,7 +275,7 @@ def _walk(run: Run, harness: str | None) -> None:
 
 
 def _traded(run: Run) -> list[tuple[Any, ...]]:
-    """Return what was filled, split or taken over, in the order of `walked`, as JSON."""
+    """Return fills, splits and takeovers as JSON, in the order of `walked`."""
     return run.rows(
         f"""
         SELECT harness, step_number, CASE WHEN is_split THEN input END,
@@ -302,7 +302,7 @@ def _pages(run: Run) -> Iterator[tuple[Any, ...]]:
 
 @frozen
 class Kept:
-    """What of the state of a trading harness is looked at."""
+    """The fields of a trading harness's state that are used."""
 
     book: Book | None = None
 
@@ -311,7 +311,7 @@ _kept = msgspec.json.Decoder(Kept).decode
 
 
 def first_books(run: Run) -> dict[str, tuple[int, bool, Book]]:
-    """Return, of harnesses with steps that are gone: from which step they are known, whether their book then is, and it."""
+    """Return, for harnesses with missing first steps: the step from which they are known, whether the book is, and it."""
     look(run)
     found: dict[str, tuple[int, bool, Book]] = {}
     for name, first, missing in run.rows(
@@ -323,7 +323,7 @@ def first_books(run: Run) -> dict[str, tuple[int, bool, Book]]:
 
 
 def _book(run: Run, name: str, step: int) -> Book | None:
-    """Return the book after a step, where there is a store to give it."""
+    """Return the book after a step, if there is a store to read it from."""
     if not isinstance(run.source, StoreSource):
         return None
     try:

@@ -1,4 +1,4 @@
-"""The questions that `orchestrator analyze` asks: a module for each, and in it a function `answer`."""
+"""The questions of `orchestrator analyze`: a module for each, with a function `answer`."""
 
 from __future__ import annotations
 
@@ -30,5 +30,6 @@ QUESTIONS: dict[str, Callable[..., Answer]] = {
     "compare": compare.answer,
     "why": why.answer,
 }
-"""`answer(run, *, harness=None, …)` of each, by the word it is asked with. A question about more than the run takes that next:
-`why` the name of a harness and perhaps a step, `compare` another run."""
+"""The function `answer(run, *, harness=None, …)` of each question, by its name. Questions with more input take it after the
+run: `why` the name of a harness and optionally a step, `compare` another run.
+"""

@@ -1,4 +1,4 @@
-"""What differs between two harnesses, or two lots of them, and whether by more than chance. Pure.
+"""Differences between two harnesses, or two groups of them, and whether they exceed chance. Pure.
 
     figure                                    repeated by             test
     step_interval_s work_s agent_s commit_s   batches of the steps    permutation, studentised
@@ -8,10 +8,10 @@
     features_passed                           features of one id      sign test
     tries_to_pass                             features of one id      permutation of signs
     day_return                                days of one date        permutation of signs, of batches
-    any of these, between lots of harnesses   harnesses               permutation, studentised
+    any of these, between groups              harnesses               permutation, studentised
     gain_share max_drawdown_share             nothing: one each       none
 
-The law: what is not repeated is told and not judged; and the more figures are looked at, the more each has to show.
+Invariant: figures without repetition are reported and not judged; the more figures, the stricter the level for each.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from orchestrator.analysis.questions.compare_sides import STEPWISE, Side
 BETTER, WORSE, SAME, CHANCE, ALONE = "better", "worse", "same", "within chance", "not judged"
 _MORE_IS_BETTER = frozenset({"features_passed", "day_return", "gain_share"})
 _ALIKE = 0.1
-"""A difference that is smaller than this part, as far as can be told, is none."""
+"""A relative difference whose whole interval is smaller than this counts as none."""
 
 
 @frozen(kw_only=True)
@@ -45,21 +45,21 @@ class Finding:
     """One figure of both sides."""
 
     what: str
-    """The harness, or the lot of them."""
+    """The harness, or the group."""
     figure: str
     before: float | None
     after: float | None
     chance: float | None = None
-    """How likely chance alone makes them differ so much; None where there is no test."""
+    """P-value of the difference; None without a test."""
     ratio: Interval | None = None
-    """How many times as large as before, at the level."""
+    """Interval of the ratio of the second value to the first, at the level."""
     repeats: tuple[int, int] = (1, 1)
     by: str = ""
-    """What repeats it."""
+    """What the figure is repeated by."""
 
     @property
     def change(self) -> float | None:
-        """The part of what was before that has come to it; None where no part can be told, as of losses."""
+        """Relative change from before to after; None where it is undefined, as for losses."""
         if self.before is None or self.after is None or self.before <= 0 or self.after < 0:
             return None
         return self.after / self.before - 1
@@ -69,12 +69,12 @@ class Finding:
         """Whether there is no difference at all."""
         if self.before is None or self.after is None:
             return self.before is self.after
-        # Means of the same figures may differ in the order that they were added up in.
+        # Means of the same figures may differ by the order in which they were summed.
         return isclose(self.before, self.after, rel_tol=1e-9)
 
     @property
     def verdict(self) -> str:
-        """What can be said of it. To be asked when all findings are judged together."""
+        """The verdict on the finding. Valid when all findings are judged together."""
         if self.is_equal:
             return SAME
         if self.chance is None:
@@ -86,7 +86,7 @@ class Finding:
 
 
 def between(before: Side, after: Side) -> Iterator[Finding]:
-    """Yield what is known of two harnesses, each by itself."""
+    """Yield the findings on two harnesses, each by itself."""
     for figure in STEPWISE:
         if figure in before.means and figure in after.means:
             means = (before.means[figure], after.means[figure])
@@ -105,7 +105,7 @@ def between(before: Side, after: Side) -> Iterator[Finding]:
 
 
 def between_lots(what: str, before: Sequence[Side], after: Sequence[Side]) -> Iterator[Finding]:
-    """Yield what is known of two lots of harnesses, each of which repeats the same."""
+    """Yield the findings on two groups of harnesses, whose members are repetitions."""
     figures: dict[str, Callable[[Side], float | None]] = {
         **{figure: lambda side, figure=figure: side.means.get(figure) for figure in STEPWISE},  # type: ignore[misc]
         "failures": lambda side: side.failures,
@@ -128,8 +128,8 @@ def between_lots(what: str, before: Sequence[Side], after: Sequence[Side]) -> It
 
 
 def judged_together(findings: Sequence[Finding]) -> list[Finding]:
-    """Return findings with their chances as they are to be read where all of them are looked at."""
-    # What is equal needs no test, and so takes nothing from the others.
+    """Return findings with their p-values adjusted for the number of findings."""
+    # Equal figures need no test, so they do not count towards the adjustment.
     chances = judged([None if one.is_equal else one.chance for one in findings])
     return [one if one.is_equal else evolve(one, chance=chance) for one, chance in zip(findings, chances, strict=True)]
 

@@ -1,6 +1,6 @@
 """What got better or worse from one run to another, and what may be chance.
 
-The law: noise is called neither better nor worse more often than at the level, whatever is compared.
+Invariant: noise is called better or worse no more often than the level, whatever is compared.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ _NAMES = {
 
 
 def answer(run: Run, run2: Run, *, harness: str | None = None, match: str = "name") -> Answer:
-    """Return what differs from `run` to `run2`.
+    """Return the differences from `run` to `run2`.
 
     Args:
-        match: what belongs together: harnesses of one name, and those that are numbered as one lot too; all whose names differ
-            by a number at the end ("prefix"); or all of a kind ("class").
+        match: which harnesses are compared: those of one name, and numbered ones also as a group ("name"); those whose names
+            differ by a number at the end ("prefix"); or those of a kind ("class").
     """
     if match not in MATCHES:
         raise UsageError(f"compare: match: expected one of {', '.join(MATCHES)}, was {match!r:.80}; choose one")
@@ -98,7 +98,7 @@ def _names(harness: str | None) -> list[str] | None:
 
 
 def _alone(before: Mapping[str, Side], after: Mapping[str, Side], match: str) -> Iterable[Finding]:
-    """Yield what differs between harnesses of one name; by another match, where each side has but one."""
+    """Yield findings on harnesses of one name; with another match, on groups that have one member on each side."""
     if match == "name":
         for name in sorted(before.keys() & after.keys()):
             yield from between(before[name], after[name])
@@ -110,7 +110,7 @@ def _alone(before: Mapping[str, Side], after: Mapping[str, Side], match: str) ->
 
 
 def _lots(before: Mapping[str, Side], after: Mapping[str, Side], match: str) -> Iterable[Finding]:
-    """Yield what differs between lots of harnesses."""
+    """Yield findings on groups of harnesses."""
     ones, others = _grouped(before, match), _grouped(after, match)
     for what in sorted(ones.keys() & others.keys()):
         counts = len(ones[what]), len(others[what])

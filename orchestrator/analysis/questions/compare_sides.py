@@ -1,4 +1,4 @@
-"""What of a run is compared with another: the figures of each harness, those that repeat themselves as a sequence."""
+"""The figures of each harness that are compared between runs; repeated figures as sequences."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from orchestrator.analysis.presets.coding_questions import has_lists
 from orchestrator.analysis.presets.trading_questions import accounts
 
 STEPWISE = ("step_interval_s", "work_s", "agent_s", "commit_s")
-"""Of which each step has one. The interval is from the step before in the same attempt, without what an operator has held
-it for; work is without waiting."""
+"""Figures of each step. The interval is from the step before in the same attempt, without pauses by an operator; work is
+without waiting.
+"""
 
 
 @frozen
 class Standing:
-    """Where one feature stands."""
+    """The status of one feature."""
 
     is_passed: bool
     tries_to_pass: int | None
@@ -29,12 +30,12 @@ class Standing:
 
 @frozen
 class Books:
-    """What an account came to."""
+    """The course of an account."""
 
     gain: float
     max_drawdown: float
     returns: Mapping[str, float]
-    """By day."""
+    """Return by day."""
 
 
 @define
@@ -45,37 +46,37 @@ class Side:
     status: str
     attempts: int
     steps: int
-    """Its own: those that a fork has taken over are not in it."""
+    """Number of its own steps, without those copied by a fork."""
     failures: int = 0
     """Attempts that failed or were killed."""
     restarts: int = 0
     means: dict[str, float] = field(factory=dict[str, float])
-    """Of each of `STEPWISE` that is known."""
+    """Mean of each of `STEPWISE` that is known."""
     batches: dict[str, list[float]] = field(factory=dict[str, list[float]])
-    """The means of parts of the steps, in order; none where there are too few."""
+    """Means of batches of steps, in order; none where there are too few."""
     features: dict[str, Standing] = field(factory=dict[str, Standing])
     tries: dict[str, list[float]] = field(factory=dict[str, list[float]])
-    """What each try took: `try_agent_s`, `try_tokens`, `try_money`, as far as it is known."""
+    """Figures of each try, as far as known: `try_agent_s`, `try_tokens`, `try_money`."""
     books: Books | None = None
 
     @property
     def passed(self) -> int:
-        """Features that pass."""
+        """Number of features that pass."""
         return sum(one.is_passed for one in self.features.values())
 
     @property
     def passes(self) -> list[int]:
-        """The tries that each pass took."""
+        """Number of tries of each passed feature."""
         return [one.tries_to_pass for one in self.features.values() if one.tries_to_pass]
 
     @property
     def what(self) -> str:
-        """Which kind of harness it is, as far as that shows."""
+        """Kind of harness, as far as its records show it."""
         return "features" if self.features else "trading" if self.books else "steps"
 
 
 def sides(run: Run, harness: str | None = None) -> dict[str, Side]:
-    """Return what is compared of each harness, by name."""
+    """Return the compared figures of each harness, by name."""
     look(run)
     found = {
         name: Side(name, status, attempts, steps)

@@ -1,4 +1,4 @@
-"""What was spent, and on what: money, tokens, turns, tool calls and time; by harness, pool and feature; what was in vain."""
+"""What was spent, and on what: money, tokens, turns, tool calls and time; by harness, pool and feature; and failed tries."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ _APPROVALS = "harness category asked approved denied unanswered waited_s waited_
 _HARNESSES_NOTE = (
     "Money, tokens, turns and tool calls are what was charged to budgets; where nothing was, tokens, tool calls and money "
     "are what agents reported, and turns the tries at features. work_s: from resumption to the step, of which agent_s in "
-    "agents, effects_s in acts on the world, waiting_s asleep or waiting; empty for steps of older versions, which do not say."
+    "agents, effects_s in effects, waiting_s asleep or waiting; empty for steps of older versions, which do not say."
 )
 _PASSED_NOTE = (
     "in_vain: tries that did not pass, and those cut off. in_vain_share is of the money where it is known, else of the "
-    "tokens, else of the time of the agents: then time stands for money."
+    "tokens, else of the time of the agents: then time is used in place of money."
 )
 _CRASHES_NOTE = (
-    "No recorded step is lost: what a crash costs is what was under way. lost_s: from the last step of such an attempt to its "
-    "end; of an attempt that was killed nobody knows the end, so it is not in it."
+    "No recorded step is lost: a crash costs the step in progress. lost_s: from the last step of such an attempt to its "
+    "end; the end of a killed attempt is unknown, so it is not included."
 )
 
 
 @frozen
 class Tries:
-    """What the tries at one feature, or those of one kind, have cost."""
+    """Cost of the tries at one feature, or of tries of one kind."""
 
     harness: str
     feature: str
     is_passed: bool
-    """Whether it passes now."""
+    """Whether the feature passes now."""
     tries: int
     in_vain: int
     money: Decimal | None
@@ -93,7 +93,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
     if crashes:
         tables.append(Table("crashes", _CRASHES, crashes, _CRASHES_NOTE))
     if approvals:
-        note = "Until a person answered; unanswered ones are not in it."
+        note = "Until a person answered; requests without an answer are not included."
         tables.append(Table("approvals", _APPROVALS, approvals, note))
     return Answer("cost", tables, [*_sentences(every, per_pass, crashes, approvals), *what_is_gone(run, names)])
 
@@ -239,7 +239,7 @@ def _said_of_all(every: Sequence[Row]) -> str:
     if tokens := total("tokens"):
         parts.append(f"{tokens:,} tokens")
     spent = total("money")
-    parts.append(f"money: {spent.normalize():,f}" if spent else "nothing tells of money, so time stands for it")
+    parts.append(f"money: {spent.normalize():,f}" if spent else "no money is recorded, so time is used in its place")
     return "; ".join(parts) + "."
 
 
@@ -260,6 +260,6 @@ def _said_of_passes(row: Row) -> str:
 
 
 def _sum(amounts: Sequence[Any]) -> Any:
-    """Return a sum of what is known; None if nothing is."""
+    """Return the sum of known amounts; None if none is known."""
     known = [one for one in amounts if one is not None]
     return sum(known[1:], start=known[0]) if known else None

@@ -1,4 +1,4 @@
-"""What went wrong: failures, grouped by error and message, and what came next; what blocks; effects; unreadable lines."""
+"""What went wrong: failures grouped by error and message, with what followed; blocked harnesses; effects; unreadable lines."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from orchestrator.text.terminal_text import one_line
 
 _COLUMNS = "harness count error message then where last last_attempt last_step first first_attempt first_step example"
 _NOTE = (
-    "message: times, paths, ids and numbers folded; step: the one that was being made; where: the innermost line of the last "
-    "one's traceback; then: what came next in the harness's life"
+    "message: times, paths, ids and numbers folded; step: the one in progress; where: the innermost line of the last "
+    "traceback; then: what came next in the harness's life"
 )
 _HALTS = {"blocked": "is blocked", "budget_spent": "has spent its budget"}
 _THEN = {"restarting": "restarted", "started": "started later", "gave_up": "gave up", "stopped": "stopped"}
@@ -32,7 +32,7 @@ _TRACES = """SELECT seq, body ->> '$.traceback' FROM events WHERE kind = 'failed
 
 @define
 class Group:
-    """Failures that are one and the same."""
+    """Failures with the same error."""
 
     harness: str
     error: str
@@ -43,7 +43,7 @@ class Group:
 
 
 def answer(run: Run, *, harness: str | None = None) -> Answer:
-    """Return what went wrong, most often first.
+    """Return what went wrong, most frequent first.
 
     Raises:
         UsageError: there is no such harness.
@@ -76,7 +76,7 @@ def _with_next(events: Sequence[Said]) -> Iterator[tuple[Said, str]]:
 
 
 def grouped(failures: Iterable[tuple[Said, str]]) -> list[Group]:
-    """Return failures as groups, the most frequent first."""
+    """Return failures in groups, most frequent first."""
     groups: dict[tuple[str, str, str], Group] = {}
     for event, then in failures:
         error = event.error or "?"
@@ -98,7 +98,7 @@ def _row(group: Group) -> tuple[Cell, ...]:
 
 
 def _halts(events: Sequence[Said]) -> Iterator[tuple[Cell, ...]]:
-    """Yield how a harness cannot go on now, if that is so."""
+    """Yield a row for a harness that cannot continue now."""
     life = [event for event in events if event.is_life]
     if life and life[-1].kind in _HALTS:
         last = life[-1]

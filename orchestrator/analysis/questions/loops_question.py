@@ -1,10 +1,10 @@
-"""Loops: the same output, or the same two or three, again and again; states that do not change any more.
+"""Loops: the same output, or the same two or three, again and again; states that no longer change.
 
-A step shows something again if its output is that of the step 1, 2 or 3 before it; a loop is at least 5 steps in a row that
-do so, all at the same distance: the rule of the guard `no_progress`. Of longer periods nothing is said.
+A step repeats if its output is that of the step 1, 2 or 3 before it; a loop is at least 5 repeating steps in a row with the
+same distance, the rule of the guardrail `no_progress`. Longer periods are not detected.
 
-    same      the outputs are equal                    similar    they are but for numbers, which hold times and counts
-    unchanged nothing was changed in the state by at least 20 steps in a row
+    same      the outputs are equal                    similar    equal except for numbers, which may be times or counts
+    unchanged the state did not change in at least 20 steps in a row
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from orchestrator.text.terminal_text import one_line
 AGAIN, UNCHANGED = 5, 20
 PERIODS = 3
 _MOST = 200
-"""Loops that are told of, the longest."""
+"""Limit on the reported loops, longest first."""
 _NOTE = (
     f"a loop is at least {AGAIN} steps in a row whose output is that of the step 1, 2 or 3 before; similar: but for numbers; "
-    f"unchanged: at least {UNCHANGED} steps in a row that changed nothing in the state"
+    f"unchanged: at least {UNCHANGED} steps in a row that did not change the state"
 )
 _KINDS = (
     *(
@@ -34,7 +34,7 @@ _KINDS = (
     ),
     ("unchanged", 0, 1 << 2 * PERIODS),
 )
-"""What is looked for, the distance, and its bit."""
+"""Kinds of loops: name, distance and bit."""
 _LOOKS = """
     CREATE OR REPLACE TEMP TABLE loop_looks AS
     SELECT list_position(?, harness)::INTEGER AS place, step_number AS step, hash(output::VARCHAR) AS same,
@@ -56,7 +56,7 @@ _RUNS = """
 
 
 def answer(run: Run, *, harness: str | None = None) -> Answer:
-    """Return where harnesses did the same again and again, the longest first.
+    """Return where harnesses repeated themselves, longest loop first.
 
     Raises:
         UsageError: there is no such harness.
@@ -71,7 +71,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
 
 
 def _found(run: Run, names: list[str]) -> list[tuple[Any, ...]]:
-    """Return the longest loops of each kind. In small steps, so that a million outputs need little memory."""
+    """Return the longest loops of each kind. Computed in small parts, so that a million outputs need little memory."""
     run.rows(_LOOKS, [names, names])
     bits = " + ".join(
         f'CASE WHEN "{kind}" = lag("{kind}", {period}) OVER one THEN {bit} ELSE 0 END'
@@ -89,7 +89,7 @@ def _found(run: Run, names: list[str]) -> list[tuple[Any, ...]]:
 
 
 def told_once(found: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Return loops without those that say nothing more: what is the same is also similar, and of period 1 also of 2 and 3."""
+    """Return loops without redundant ones: the same is also similar, and period 1 is also 2 and 3."""
     kept: list[tuple[Any, ...]] = []
     within: dict[str, list[tuple[Any, ...]]] = {}
     for row in sorted(found, key=lambda row: (row[0], _PLAIN[row[1]], row[2], row[3])):
@@ -106,7 +106,7 @@ _PLAIN = {"same": 0, "similar": 1, "unchanged": 2}
 
 
 def _shown(run: Run, found: Sequence[tuple[Any, ...]]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
-    """Return when each loop began and ended, and its last output, short."""
+    """Return when each loop began and ended, and its last output, shortened."""
     places = sorted({(row[0], step) for row in found for step in row[3:5]})
     query = """
         SELECT harness, step_number, "timestamp", left(output::VARCHAR, 1000) FROM steps
@@ -131,5 +131,5 @@ def _sentences(rows: Sequence[tuple[Any, ...]]) -> Iterator[str]:
             yield f"{where} changed nothing in the state."
         else:
             what = "the same output" if period == 1 else f"the same {period} outputs"
-            but = ", but for numbers" if kind == "similar" else ""
+            but = ", except for numbers" if kind == "similar" else ""
             yield f"{where} gave {what} again and again{but}: {output}"

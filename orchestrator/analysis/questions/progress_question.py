@@ -1,4 +1,4 @@
-"""How far it has come: features and tasks, trading accounts, and the counters of whatever else there is."""
+"""Progress: features and tasks, trading accounts, and counters in the states of other harnesses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TRADING = (
 _STANDINGS = ("blocked", "pending", "passed")
 _SYMBOLS = "harness symbol trades sales hit_share turnover fees gain"
 _FEATURES_NOTE = (
-    "A try counts if it came to an end: interrupted ones are told apart. regressed: passed, and was set back. The pace is by "
+    "A try counts if it came to an end; interrupted ones are listed apart. regressed: passed, then set back. The pace is by "
     "the clock on the wall, pauses included. left_low_s to left_high_s: what is left takes that long in 80 % of resamples of "
     "the times between passes so far; empty where it has ended, or fewer than five have passed. What is blocked waits for "
     "a person, and is not in it."
@@ -38,7 +38,7 @@ _TRADING_NOTE = (
 
 
 def answer(run: Run, *, harness: str | None = None) -> Answer:
-    """Return how far each harness has come."""
+    """Return the progress of each harness."""
     lists, books = worked(run, harness), accounts(run, harness)
     kinds = {one.harness: one.what for one in lists} | {one.harness: "trading" for one in books}
     every = _harnesses(run, harness)

@@ -1,5 +1,5 @@
-"""What is on record of each harness besides its steps, as values, and where each of them stands after that; messages of errors
-with what differs from one to the next folded, so that the same error is one.
+"""The records of each harness other than steps, as values, and its status after them; error messages with their varying parts
+folded, so that the same error is recognised.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.text.terminal_text import one_line
 
 INTERRUPTED = "interrupted"
-"""Of a harness that is on record as running, and whose program is gone; only a store tells that."""
+"""Status of a harness that is recorded as running, but whose program is gone; known only from a store."""
 _TYPES = {event.kind: event for event in EVENTS}
 
 
 @frozen
 class Said:
-    """A lifecycle event, or what is on record of an approval. A field is None where the record has none of that name."""
+    """A lifecycle event or approval record. A field is None if the record has no such field."""
 
     seq: int
     at: datetime
-    """UTC, without a zone."""
+    """Time in UTC, without a zone."""
     harness: str
     attempt: int
     step: int
-    """The last recorded one; of an approval the one that it was asked in."""
+    """Number of the last recorded step; for an approval, the step that requested it."""
     kind: str
     cause: str | None = None
     error: str | None = None
@@ -61,25 +61,25 @@ class Said:
 
     @property
     def is_life(self) -> bool:
-        """Whether it is an event of the harness's life."""
+        """Whether it is a lifecycle event."""
         return self.kind in LIFE
 
 
 @frozen
 class Stand:
-    """Where a harness is."""
+    """The status of a harness."""
 
     status: str
-    """In the words of `orchestrator.lifecycle`, or `INTERRUPTED`."""
+    """Status as in `orchestrator.lifecycle`, or `INTERRUPTED`."""
     last: Said | None
-    """The last event of its life."""
+    """The last lifecycle event."""
 
 
 def harnesses(run: Run, harness: str | None = None) -> list[str]:
-    """Return the names of all harnesses, or the one that is asked for.
+    """Return the names of all harnesses, or the requested one.
 
     Raises:
-        UsageError: it is none of the run's.
+        UsageError: the run has no such harness.
     """
     gather(run)
     names = [row[0] for row in run.rows("SELECT DISTINCT harness FROM gathered WHERE harness <> '' ORDER BY harness")]
@@ -92,10 +92,10 @@ def harnesses(run: Run, harness: str | None = None) -> list[str]:
 
 
 def said(run: Run, names: Iterable[str], *, fully: bool = True) -> dict[str, list[Said]]:
-    """Return what is on record of each of these harnesses, in order.
+    """Return the records of each of these harnesses, in order.
 
     Args:
-        fully: whether all fields are wanted, or only those of `HEARD`.
+        fully: whether to read all fields, or only those of `HEARD`.
     """
     gather(run)
     if fully:
@@ -110,23 +110,23 @@ def said(run: Run, names: Iterable[str], *, fully: bool = True) -> dict[str, lis
 
 
 def ended_at(run: Run) -> datetime | None:
-    """Return the last moment that anything is on record of; None of an empty run."""
+    """Return the time of the last record; None for an empty run."""
     gather(run)
     last: Any = run.rows("SELECT max(last) FROM gathered")[0][0]
     return last if isinstance(last, datetime) else None
 
 
 def standings(run: Run, told: dict[str, list[Said]], names: Iterable[str]) -> dict[str, Stand]:
-    """Return where each of these harnesses stands."""
+    """Return the status of each of these harnesses."""
     gone = _gone(run)
     return {name: stand(told.get(name, ()), gone=name in gone) for name in names}
 
 
 def stand(events: Iterable[Said], *, gone: bool = False) -> Stand:
-    """Return where a harness stands after its events.
+    """Return the status of a harness after its events.
 
     Args:
-        gone: whether its program is known to be.
+        gone: whether its program is known to be gone.
     """
     status, last, awaits = Status.NEW, None, False
     for event in events:
@@ -140,7 +140,7 @@ def stand(events: Iterable[Said], *, gone: bool = False) -> Stand:
 
 
 def _alone(kind: str, status: Status) -> Status:
-    """Return what an event means where the ones before it are missing, as in a part of a log."""
+    """Return what an event means if earlier ones are missing, as in a part of a log."""
     for table in TRANSITIONS.values():
         if _TYPES[kind] in table:
             return table[_TYPES[kind]]
@@ -148,7 +148,7 @@ def _alone(kind: str, status: Status) -> Status:
 
 
 def _gone(run: Run) -> set[str]:
-    """Return the harnesses that no living program owns, as far as there is a store to tell."""
+    """Return the harnesses that no living program owns, if there is a store to tell."""
     if not isinstance(run.source, StoreSource):
         return set()
     try:
@@ -159,7 +159,7 @@ def _gone(run: Run) -> set[str]:
 
 
 def open_approvals(run: Run, told: dict[str, list[Said]]) -> list[Said]:
-    """Return the requests that nobody has answered, of steps that are still being made."""
+    """Return the unanswered requests of steps in progress."""
     steps = dict(run.rows("SELECT harness, max(last_step) FROM lives GROUP BY harness"))
     answered = {one.id for events in told.values() for one in events if one.kind in ("approval_answered", "approval_used")}
     return [
@@ -180,12 +180,12 @@ _FOLDS = (
     (re.compile(r"\b(?=[0-9a-fA-F]*\d)(?=[0-9a-fA-F]*[a-fA-F])[0-9a-fA-F]{7,}\b"), "<id>"),
     (re.compile(r"(?<![\w<])[+-]?\d+(?:[.,:_]\d+)*(?:[eE][+-]?\d+)?"), "<n>"),
 )
-"""In this order: what is longer and means one thing comes before the numbers in it."""
+"""Applied in this order: long patterns come before the numbers that they contain."""
 _FRAME = re.compile(r'\s*File "(?P<file>.*)", line (?P<line>\d+), in (?P<name>.+)')
 
 
 def folded(message: str) -> str:
-    """Return a message with times, addresses, paths, ids and numbers replaced by what they are."""
+    """Return a message with times, addresses, paths, ids and numbers replaced by placeholders."""
     text = one_line(message, 2000)
     for pattern, word in _FOLDS:
         text = pattern.sub(word, text)
@@ -193,7 +193,7 @@ def folded(message: str) -> str:
 
 
 def innermost(traceback: str) -> str:
-    """Return where an error was raised, as `file:line in name`; nothing if the text is no traceback."""
+    """Return where an error was raised, as `file:line in name`; empty if the text is not a traceback."""
     frames = [match for match in map(_FRAME.fullmatch, traceback.splitlines()) if match]
     if not frames:
         return ""
@@ -201,5 +201,5 @@ def innermost(traceback: str) -> str:
 
 
 def without_class(message: str, error: str) -> str:
-    """Return a message without the class of its error before it."""
+    """Return a message without its error class in front."""
     return message.removeprefix(f"{error}: ")

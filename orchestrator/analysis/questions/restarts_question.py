@@ -1,7 +1,7 @@
-"""Restarts: how many, how long they were put off, how much of what is allowed they used; storms, and steps that kill.
+"""Restarts: how many, their back-off, how much of the intensity they used; restart storms, and steps that always fail.
 
 storm     at least 5 restarts of one harness within 60 s
-stuck     at least 3 attempts in a row that ended with an error after the same step: none of them came any further
+stuck     at least 3 attempts in a row that ended with an error after the same step, without progress
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ class Storm:
     first_attempt: int
     last_attempt: int
     cause: str
-    """Of the last of them."""
+    """Cause of the last of them."""
 
 
 @frozen
 class Stuck:
-    """Attempts that ended after the same step, one after the other."""
+    """Consecutive attempts that ended after the same step."""
 
     harness: str
     step: int
-    """The one that was being made."""
+    """Number of the step in progress."""
     attempts: int
     first_attempt: int
     last_attempt: int
     cause: str
-    """Of the last of them."""
+    """Cause of the last of them."""
 
 
 @frozen
 class Attempt:
-    """How an attempt ended, as far as this question looks."""
+    """How an attempt ended, with the fields needed here."""
 
     number: int
     last_step: int
@@ -70,7 +70,7 @@ class Attempt:
 
 
 def answer(run: Run, *, harness: str | None = None) -> Answer:
-    """Return what is known of restarts.
+    """Return the data on restarts.
 
     Raises:
         UsageError: there is no such harness.
@@ -114,13 +114,13 @@ def _row(name: str, events: Sequence[Said], attempts: Sequence[Attempt], put_off
 
 
 def _counted(event: Said) -> int:
-    """Return how many restarts counted against the intensity then: a list of moments, or a number."""
+    """Return how many restarts counted towards the intensity at an event; it records a list of times, or a number."""
     counted: Any = json.loads(event.restarts or "0")
     return counted if isinstance(counted, int) else len(counted)
 
 
 def storms(name: str, events: Iterable[Said]) -> list[Storm]:
-    """Return the storms of one harness, each as long as any `STORM_S` of it hold `STORM` restarts."""
+    """Return the storms of one harness; a storm lasts as long as any `STORM_S` of it contain `STORM` restarts."""
     restarts = [one for one in events if one.kind == "restarting"]
     found: list[list[Said]] = []
     for place, last in enumerate(restarts[STORM - 1 :]):
@@ -136,7 +136,7 @@ def storms(name: str, events: Iterable[Said]) -> list[Storm]:
 
 
 def stuck(name: str, attempts: Iterable[Attempt]) -> list[Stuck]:
-    """Return where attempts of one harness ended with an error after the same step again and again."""
+    """Return where consecutive attempts of one harness ended with an error after the same step."""
     groups: list[list[Attempt]] = []
     is_going_on = False
     for one in attempts:

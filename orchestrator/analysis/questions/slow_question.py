@@ -1,4 +1,4 @@
-"""What took long: the slowest steps, effects and commits, and the longest times without a step while an attempt was alive."""
+"""What took long: the slowest steps, effects and commits, and the longest times without a step in a running attempt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from orchestrator.analysis.frames.run_tables import OWN, look, what_is_gone
 from orchestrator.analysis.questions.record_scan import harnesses
 
 MOST = 20
-"""Rows of each table, unless more are asked for."""
+"""Default limit on the rows of each table."""
 _PARTS = ("agent", "effects", "waiting", "own")
 _COLUMNS = "harness step attempt work_s times_median most_in agent_s effects_s waiting_s own_s timestamp"
 _DOING = {"agent": "in an agent", "effects": "in effects", "waiting": "waiting", "own": "in its own code"}
@@ -74,7 +74,7 @@ def answer(run: Run, *, harness: str | None = None, limit: int = MOST) -> Answer
     given = [names, limit]
     steps, note = run.rows(_STEPS, given), ""
     if not steps:
-        steps, note = run.rows(_SINCE, given), "times of parts are not on record: since the record before in the same attempt"
+        steps, note = run.rows(_SINCE, given), "no times of parts are recorded: measured from the last record of the attempt"
     now = run.rows("SELECT max(last) FROM gathered")[0][0]
     stalls = run.execute(_STALLS, {"names": names, "now": now, "limit": limit}).fetchall()
     tables = (
@@ -99,7 +99,7 @@ def answer(run: Run, *, harness: str | None = None, limit: int = MOST) -> Answer
             "stalls",
             "harness attempt step duration_s begin end",
             [(*row[:3], row[5], moment(row[3]), moment(row[4])) for row in stalls],
-            "the longest times without a step in a living attempt; step: the one that was being made",
+            "the longest times without a step in a running attempt; step: the one in progress",
         ),
     )
     return Answer("slow", tables, [*_sentences(steps, stalls), *what_is_gone(run, names)])

@@ -1,8 +1,8 @@
 """The figures of each harness and of all together, read in one pass.
 
-work     from the resumption of `execute()` to its yield; of it in agents, in effects and waiting; the rest is its own code
-commit   from the yield to being on disk          held     at the pause gate
-alive    from the start of an attempt to its end, or to its last record; if its first steps are gone, from the first one left
+work     from the resumption of `execute()` to its yield, including time in agents, in effects and waiting; the rest is own
+code commit   from the yield to being on disk          held     at the pause gate
+alive    from the start of an attempt to its end, or to its last record; if its first steps are gone, from the oldest one
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ _OUTCOMES = """
 
 @frozen
 class Tally:
-    """What one harness has done, or all of them together."""
+    """The figures of one harness, or of all together."""
 
     harness: str | None
-    """None of all together."""
+    """Name of the harness; None for all together."""
     stand: Stand | None
     steps: int
     timed: int
-    """Steps whose parts were timed."""
+    """Number of steps with recorded times."""
     attempts: int
     alive_s: float
     restarts: int
@@ -66,37 +66,37 @@ class Tally:
     first: datetime | None
     last: datetime | None
     rated: int
-    """Steps within `alive_s`: its own, of attempts whose first steps are gone those after the first one that is left."""
+    """Number of steps within `alive_s`: its own; in attempts whose first steps are gone, those after the oldest one."""
     span_s: float
-    """From the first moment that `rated` steps are of to the last."""
+    """Seconds from the first to the last moment covered by `rated` steps."""
     work: tuple[float, ...] | None
-    """p50, p95, p99 and the most, in seconds; of steps that were not timed, the time since the record before."""
+    """p50, p95, p99 and maximum, seconds; for steps without recorded times, the time since the record before."""
     commit: tuple[float, ...] | None
     took_us: Mapping[str, int]
-    """Sums of `work`, `agent`, `effects`, `waiting`, `commit`, `held`."""
+    """Sums of `work`, `agent`, `effects`, `waiting`, `commit`, `held`, microseconds."""
     effects: Mapping[str, int]
-    """How many by outcome."""
+    """Number of effects, by outcome."""
 
     @property
     def total_us(self) -> int:
-        """All time that was measured."""
+        """All measured time, microseconds."""
         return sum(self.took_us[part] for part in ("work", "commit", "held"))
 
     def share(self, part: str) -> float | None:
-        """Return what share of the time went into one of `agent`, `effects`, `waiting`, `own`, `commit`, `held`."""
+        """Return the share of the time spent in one of `agent`, `effects`, `waiting`, `own`, `commit`, `held`."""
         took = self.took_us
         own = max(0, took["work"] - took["agent"] - took["effects"] - took["waiting"])
         return (own if part == "own" else took[part]) / self.total_us if self.total_us else None
 
     @property
     def steps_per_s(self) -> float | None:
-        """The rate while it was alive."""
+        """Steps per second while the harness was alive."""
         return self.rated / self.alive_s if self.alive_s else None
 
 
 _NO_COUNTS = (0, 0, 0.0, None, None, 0, None, None)
 _NO_TIMES = (0,) * 7
-"""Of a harness without a step of its own, such as a fork that was not started."""
+"""For a harness without steps of its own, such as a fork that was not started."""
 
 
 def tallies(run: Run, harness: str | None = None) -> list[Tally]:
@@ -154,7 +154,7 @@ def tallies(run: Run, harness: str | None = None) -> list[Tally]:
 
 
 def _effects(run: Run, where: str, given: list[Any]) -> dict[str, dict[str, int]]:
-    """Return how many effects each harness has, by outcome; a look at the frame is needed only where one has a history."""
+    """Return the number of effects of each harness, by outcome; the frame is read only where an effect has several records."""
     rows = run.rows(_OUTCOMES.format(where=where), given)
     found = {name: _added(outcomes or ()) for name, _, outcomes in rows}
     if all(sum(found[name].values()) == intents and not found[name].keys() - _FINAL for name, intents, _ in rows):

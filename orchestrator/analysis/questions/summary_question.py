@@ -1,4 +1,4 @@
-"""How much each harness has done, how fast, where its time went, and what stands out. What the figures mean: `step_tally`."""
+"""How much each harness has done, how fast, where its time went, and what stands out. `step_tally` defines the figures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from orchestrator.lifecycle import Status
 from orchestrator.text.terminal_text import one_line
 
 OUTCOMES = ("confirmed", "refused", "unknown", "not_done", "begun")
-"""What is known of an effect; `begun` if its intent is on record and no outcome."""
+"""Outcomes of effects; `begun` if an intent is recorded and no outcome."""
 PARTS = ("agent", "effects", "waiting", "own", "commit", "held")
 _HARNESSES = ("harness", "status", "steps", "attempts", "steps_per_s", "alive_s", "restarts", "failures", "approvals_open")
 _NONE = (None,) * 4
@@ -50,7 +50,7 @@ def _standing(one: Tally) -> tuple[Cell, ...]:
 
 
 def _note(each: Sequence[Tally]) -> str:
-    """Say what is not known of runs that are older than the times of their steps."""
+    """Return a note on steps without recorded times, from older versions."""
     lacking = sum(one.steps - one.timed for one in each)
     if not lacking:
         return ""
@@ -66,19 +66,19 @@ def _note(each: Sequence[Tally]) -> str:
 
 
 _MUCH = 0.25
-"""A share of the time that is worth a sentence, of what should take little."""
+"""Share of the time from which a normally small part is mentioned."""
 _MOST = 0.5
 _TAIL = 10.0
-"""A step in a hundred takes so many times as long as one in two."""
+"""Ratio of the 99th percentile to the median from which it is mentioned."""
 _SHOWN = 5
-"""Harnesses that a sentence names."""
+"""Limit on the harnesses that a sentence names."""
 _QUIET = 10.0
-"""A harness that runs and has been silent for so many times its slowest step."""
+"""A running harness that is silent for this many times its slowest step is mentioned."""
 _DOING = {"agent": "in agents", "effects": "in effects", "waiting": "waiting", "own": "in its own code"}
 
 
 def sentences(of_all: Tally, each: Sequence[Tally], now: datetime | None) -> list[str]:
-    """Return what tells most, first."""
+    """Return the most important statements, first things first."""
     if not each:
         return ["Nothing is recorded yet."]
     return [

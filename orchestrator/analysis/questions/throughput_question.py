@@ -1,4 +1,4 @@
-"""Steps by time: how many in each bucket, per harness and in all; the times without any; faster or slower."""
+"""Steps over time: how many in each bucket, per harness and in all; times without any; faster or slower."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from orchestrator.analysis.questions.record_scan import harnesses
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 BUCKETS = 60
-"""At most so many."""
+"""Limit on the number of buckets."""
 _LENGTHS_S = (
     *(1e-6, 1e-5, 1e-4, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 15, 30),
     *(60, 120, 300, 600, 900, 1800, 3600, 7200, 3 * 3600, 6 * 3600, 12 * 3600),
     *(86_400, 2 * 86_400, 7 * 86_400, 14 * 86_400, 28 * 86_400, 91 * 86_400, 364 * 86_400),
 )
-"""Lengths of buckets that people count in."""
+"""Round lengths of buckets."""
 _GAPS = 10
 _TREND = 0.2
-"""A change of the rate between the halves that is worth a sentence."""
+"""Relative change of the rate between the halves that is mentioned."""
 _FEW = 20
-"""With fewer steps in a half nothing is said of a trend."""
+"""Minimum number of steps in a half for a statement on the trend."""
 _SPAN = f"""
     SELECT epoch_us(min("timestamp")), epoch_us(max("timestamp")), count(*) FROM {OWN} WHERE list_contains(?, harness)
 """
@@ -98,7 +98,7 @@ def _length_us(span_us: int) -> int:
 
 
 def _filled(counted: Sequence[tuple[Any, ...]], length_us: int, *, one_harness: bool) -> list[tuple[Cell, ...]]:
-    """Return a row for each bucket in which something was going on, those of all harnesses without a gap between them."""
+    """Return a row for each bucket with activity; for all harnesses together without gaps."""
     rows: list[tuple[Cell, ...]] = []
     whole = {begin: steps for name, begin, steps in counted if name is None}
     if not one_harness:

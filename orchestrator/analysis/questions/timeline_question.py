@@ -1,11 +1,11 @@
-"""What each harness was doing when, from its events: spans of time that follow each other, rows for a Gantt chart.
+"""The activity of each harness over time, derived from its events: consecutive spans, the rows of a Gantt chart.
 
-    running       an attempt is alive               blocked   it cannot go on until a person decides
-    waiting       … and has asked a person          stopped   over, and started again later; other ends likewise
-    held          … and an operator holds it        gone      its program was: nothing is on record from its last
+    running       an attempt is alive               blocked   it cannot continue without human action
+    waiting       … and waits for approval          stopped   over, and started again later; other ends likewise
+    held          … and is paused by an operator    gone      its program was gone: no records from its last
     backing_off   the next attempt is due later               sign of life until the next start
 
-`held` begins with the operator's order: the harness itself stands still from its next step on.
+`held` begins with the operator's order: the harness itself pauses at its next step boundary.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from orchestrator.analysis.questions.record_scan import INTERRUPTED, Said, ended
 
 _COLUMNS = "harness attempt kind begin end duration_s first_step last_step open cause"
 _WORTH = {
-    "held": "held by an operator",
+    "held": "paused by an operator",
     "waiting": "waiting for an approval",
     "backing_off": "backing off",
     "blocked": "blocked",
     "gone": "without a program",
 }
-"""Kinds that a sentence tells of, where they took long."""
+"""Kinds that are mentioned in a sentence if they took long."""
 
 
 def answer(run: Run, *, harness: str | None = None) -> Answer:
@@ -110,12 +110,12 @@ def _sentences(found: Sequence[Span]) -> Iterator[str]:
 GONE = "gone"
 ALIVE = ("running", "waiting", "held")
 LASTING = ("backing_off", "blocked")
-"""What goes on after the last event."""
+"""Activities that continue after the last event."""
 
 
 @frozen
 class Span:
-    """A stretch of time in which a harness did one thing."""
+    """A time span in which a harness did one thing."""
 
     harness: str
     attempt: int
@@ -123,16 +123,16 @@ class Span:
     begin: datetime
     end: datetime
     first_step: int | None = None
-    """The first that was recorded in it; None if none was."""
+    """Number of the first step recorded in it; None if there is none."""
     last_step: int | None = None
     cause: str = ""
-    """What is on record of why."""
+    """The recorded cause."""
     is_open: bool = False
-    """Whether it lasts still, as far as is known."""
+    """Whether it has not ended, as far as known."""
 
     @property
     def duration_s(self) -> float:
-        """How long it lasted."""
+        """Duration in seconds."""
         return (self.end - self.begin).total_seconds()
 
 
@@ -141,21 +141,21 @@ class Life:
     """What is known of an attempt besides its events."""
 
     last: datetime
-    """When it was heard of last."""
+    """Time of its last record."""
     last_step: int
     is_killed: bool
-    """Whether there is no end on record, but a later attempt."""
+    """Whether there is no record of its end, but a later attempt."""
 
 
 @frozen
 class _Mark:
-    """From when on a harness does something else."""
+    """The time from which on a harness does something else."""
 
     at: datetime
     kind: str
     attempt: int
     step: int
-    """The last that was recorded."""
+    """Number of the last recorded step."""
     cause: str = ""
     is_start: bool = False
 
@@ -166,7 +166,7 @@ def spans(name: str, events: Iterable[Said], lives: Mapping[int, Life], now: dat
     Args:
         lives: its attempts.
         now: the last moment of the run.
-        is_gone: whether it is on record as alive, and its program is known to be gone.
+        is_gone: whether it is recorded as running, and its program is known to be gone.
     """
     marks = list(_changes(_marks(events)))
     found = [span for first, second in pairwise(marks) for span in _between(name, first, second, lives)]
@@ -176,12 +176,12 @@ def spans(name: str, events: Iterable[Said], lives: Mapping[int, Life], now: dat
 
 
 def _marks(events: Iterable[Said]) -> Iterator[_Mark]:
-    """Yield what a harness does from each of its events on."""
+    """Yield the activity of a harness from each of its events on."""
     is_held, asked = False, set[str | None]()
     rest, attempt, step, cause = "", 0, 0, ""
     at = datetime.min
     for event in events:
-        # A clock that was set back makes no span of negative length.
+        # If the clock was set back, no span gets a negative length.
         at = max(at, event.at)
         match event.kind:
             case "forked":
@@ -208,7 +208,7 @@ def _marks(events: Iterable[Said]) -> Iterator[_Mark]:
 
 
 def _changes(marks: Iterable[_Mark]) -> Iterator[_Mark]:
-    """Yield the marks from which on something is different: an end, and what follows from it at once, are one."""
+    """Yield the marks at which the activity changes: an end and what follows at once are one change."""
     last: _Mark | None = None
     for mark in marks:
         if last is not None and mark.kind == last.kind and not mark.is_start:
@@ -224,7 +224,7 @@ def _changes(marks: Iterable[_Mark]) -> Iterator[_Mark]:
 
 
 def _between(name: str, first: _Mark, second: _Mark, lives: Mapping[int, Life]) -> Iterator[Span]:
-    """Yield the span from one mark to the next; two, if the program was gone before it came back."""
+    """Yield the span between two marks; two spans, if the program was gone in between."""
     life = lives.get(first.attempt)
     if first.kind in ALIVE and second.is_start and life is not None and life.is_killed:
         until = min(max(first.at, life.last), second.at)
@@ -235,7 +235,7 @@ def _between(name: str, first: _Mark, second: _Mark, lives: Mapping[int, Life]) 
 
 
 def _lasting(name: str, mark: _Mark, lives: Mapping[int, Life], now: datetime, *, is_gone: bool) -> Iterator[Span]:
-    """Yield what goes on after the last event: nothing, if it is over."""
+    """Yield the activity after the last event; none if the harness has ended."""
     life = lives.get(mark.attempt)
     step = life.last_step if life is not None else mark.step
     if mark.kind in ALIVE and is_gone and life is not None:

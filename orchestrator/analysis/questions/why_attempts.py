@@ -1,4 +1,4 @@
-"""The attempts behind where a harness is: the errors of earlier ones, and what siblings brought about. Pure."""
+"""The attempts that led to the status of a harness: errors of earlier ones, and effects of siblings. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN = 3
 
 @frozen
 class Link:
-    """One sentence of a chain, and the record that it tells of."""
+    """One sentence of a chain, and the record that it is about."""
 
     text: str
     harness: str
@@ -38,24 +38,24 @@ def link(text: str, event: Said, step: int | None = None) -> Link:
 
 @frozen
 class Behind:
-    """What a sibling brought about."""
+    """An effect of a sibling on a harness."""
 
     link: Link
     origin: str
-    """The sibling."""
+    """Name of the sibling."""
     is_end: bool
-    """Whether the harness ended by it, rather than being started again."""
+    """Whether it ended the harness, rather than restarting it."""
 
 
 def error_of(event: Said) -> str:
-    """Return an error in words."""
+    """Return an error as text."""
     error = event.error or "an error"
     message = without_class(one_line(event.cause or "", 300), error)
     return f"{error}: {message}" if message and message != error else error
 
 
 def earlier(failures: Sequence[Said], traces: Mapping[int, str]) -> list[Link]:
-    """Return how attempts failed, oldest first, those with the same error one after the other in one sentence."""
+    """Return how attempts failed, oldest first; consecutive ones with the same error share a sentence."""
     found: list[Link] = []
     for _, group in groupby(failures, key=lambda one: (one.error, folded(one.cause or ""))):
         same = list(group)
@@ -77,7 +77,7 @@ def earlier(failures: Sequence[Said], traces: Mapping[int, str]) -> list[Link]:
 
 
 def back_offs(events: Sequence[Said]) -> list[Link]:
-    """Return how restarts were put off."""
+    """Return the delays of restarts."""
     restarts = [one for one in events if one.kind == "restarting"]
     if not restarts:
         return []
@@ -88,7 +88,7 @@ def back_offs(events: Sequence[Said]) -> list[Link]:
 
 
 def siblings(name: str, told: Mapping[str, Sequence[Said]]) -> list[Behind]:
-    """Return what siblings brought about for a harness, oldest first; the record of a restart is the same for all of them."""
+    """Return the effects of siblings on a harness, oldest first; all of them share the record of a restart."""
     found: list[Behind] = []
     is_ended = False
     for event in told.get(name, ()):
@@ -105,7 +105,7 @@ def siblings(name: str, told: Mapping[str, Sequence[Said]]) -> list[Behind]:
 
 
 def _restarted(event: Said, told: Mapping[str, Sequence[Said]]) -> Iterator[Behind]:
-    """Yield the sibling for whose sake an attempt was ended: its restart has the very same due time and history."""
+    """Yield the sibling because of which an attempt was ended: its restart has the same due time and history."""
     for other, events in told.items():
         crash: Said | None = None
         for one in events if other != event.harness else ():

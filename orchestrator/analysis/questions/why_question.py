@@ -1,6 +1,6 @@
-"""Why a harness is where it is, by its status, or how a step of it came about: what is on record of it, and what to do next.
+"""Why a harness has its status, or how one of its steps came about: what is recorded, and what to do next.
 
-The law: a cause is told only where a record names it; where there is no more than an order in time, it says "after".
+Invariant: a cause is stated only where a record names it; a mere order in time is stated as "after".
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from orchestrator.errors import UsageError
 from orchestrator.text.terminal_text import one_line
 
 _DEPTH = 3
-"""Harnesses that a chain leads through."""
+"""Limit on the harnesses in a chain of causes."""
 
 
 def answer(run: Run, name: str, step: int | None = None, *, harness: str | None = None) -> Answer:
-    """Return the chain behind where a harness is, or behind a step of it.
+    """Return the chain of causes of a harness's status, or of one of its steps.
 
     Raises:
         UsageError: there is no such harness, or no such step.
@@ -90,25 +90,25 @@ def _of_end(run: Run, told: Mapping[str, Sequence[Said]], name: str, been: tuple
 
 @frozen
 class Case:
-    """What is known of a harness and how it came where it is."""
+    """What is known of a harness and of the cause of its status."""
 
     name: str
     status: str
     last: Said | None
-    """The last event of its life."""
+    """The last lifecycle event."""
     last_step: int
     events: Sequence[Said]
     around: Around
-    """Around the step that is being made, or would be."""
+    """Records around the step in progress, or the next step."""
     made: Around | None = None
-    """Around the last recorded step, where that is looked at."""
+    """Records around the last recorded step, if it is examined."""
     traces: Mapping[int, str] = {}
     spent: Sequence[tuple[list[str], dict[str, Any]]] = ()
     now: datetime | None = None
 
 
 def ending(case: Case) -> list[Link]:
-    """Return the chain behind where a harness is."""
+    """Return the chain of causes of a harness's status."""
     if case.last is None:
         return [Link(f"{case.name} has not been started: nothing is on record of its life.", case.name)]
     tell = _TOLD.get(case.status, _running)
@@ -148,22 +148,20 @@ def _blocked(case: Case, last: Said) -> Iterator[Link]:
     if not open_ones and not asked:
         remedy = _reopening(case, last) or (
             "`orchestrator kill-switch off`, and run it again"
-            if any(
-                word in said.lower() for word in ("kill switch", "latch")
-            )  # what it was called when older stores were written
-            else "see to the cause, and run it again"
+            if any(word in said.lower() for word in ("kill switch", "latch"))  # its name in older stores
+            else "fix the cause, and run it again"
         )
         yield Link(f"To go on: {remedy}.", case.name)
     yield from _past(case)
 
 
 def _reopening(case: Case, last: Said) -> str:
-    """Return what to do about the denial that has blocked a harness; nothing if none has."""
+    """Return the remedy for the denial that has blocked a harness; empty if none has."""
     cause = last.cause or ""
     words = {one.id: one.verdict for one in case.events if one.kind == "approval_answered" and one.id and one.id in cause}
     for id, verdict in words.items():
         if verdict == "reopened":
-            return "run it again: what was denied is reopened, and asked anew then"
+            return "run it again: the denied request was reopened, and the harness asks again"
         if verdict == "denied":
             return f"`orchestrator approvals reopen {_word(id)}`, and run it again"
     return ""
@@ -238,7 +236,7 @@ def _running(case: Case, last: Said) -> Iterator[Link]:
         if case.around.unread:
             one = case.around.unread[0]
             yield Link(
-                f"The oldest message to {case.name} that no step has used up is {one.seq}, {message_words(one)}.",
+                f"The oldest message to {case.name} that no step has consumed is {one.seq}, {message_words(one)}.",
                 case.name,
                 None,
                 None,
@@ -251,7 +249,7 @@ def _running(case: Case, last: Said) -> Iterator[Link]:
 
 
 def _new(case: Case, last: Said) -> Iterator[Link]:
-    """Tell of a fork that nobody has started yet: nothing else can be on record and not have been started."""
+    """Yield a sentence about a fork that was never started; only a fork can have records without a start."""
     text = (
         f"{case.name} is new: it was forked from {one_line(last.origin or '?', 200)} at step {last.origin_step}, at "
         f"{moment(last.at)}, and has not been started; starting it goes on with step {case.last_step + 1}."
@@ -260,7 +258,7 @@ def _new(case: Case, last: Said) -> Iterator[Link]:
 
 
 def _surroundings(case: Case) -> Iterator[Link]:
-    """Yield what the step that failed had done and could read. That a message was read shows only once a step is recorded."""
+    """Yield what the failed step had done and could read. Whether it read a message is known only when a step is recorded."""
     found, number = case.around, case.last_step + 1
     yield from effect_links(case.name, found.effects)
     before = [one for one in found.unread if case.last is None or one.seq < case.last.seq]
@@ -268,7 +266,7 @@ def _surroundings(case: Case) -> Iterator[Link]:
         one = before[0]
         more = f", and {times(len(before) - 1, 'more')}" if len(before) > 1 else ""
         text = (
-            f"While step {number} was being made, the oldest message to {case.name} that no step has used up was message "
+            f"While step {number} was being made, the oldest message to {case.name} that no step has consumed was message "
             f"{one.seq}, {message_words(one)}{more}."
         )
         yield Link(text, one.sender or case.name, None, one.sent_while, one.at, one.seq)
@@ -282,12 +280,12 @@ def _surroundings(case: Case) -> Iterator[Link]:
 
 
 def _word(text: str) -> str:
-    """Return text as one word of a command, whatever an agent has put in it."""
+    """Return text quoted as one word of a command, since it may come from an agent."""
     return quote(one_line(text, 200))
 
 
 def _asked(case: Case) -> Iterator[Link]:
-    """Yield what the harness has asked of people and has no answer to."""
+    """Yield the harness's unanswered requests."""
     answered = {one.id for one in case.events if one.kind in ("approval_answered", "approval_used")}
     for one in case.events:
         if one.kind == "approval_requested" and one.id not in answered and one.step == case.last_step + 1:
@@ -297,7 +295,7 @@ def _asked(case: Case) -> Iterator[Link]:
 
 
 def _past(case: Case) -> Iterator[Link]:
-    """Yield how earlier attempts ended, and what came of it."""
+    """Yield how earlier attempts ended, and what followed."""
     failures = [one for one in case.events if one.kind == "failed"]
     if failures:
         yield from earlier(failures, case.traces)
@@ -319,4 +317,4 @@ _TOLD: Mapping[str, Callable[[Case, Said], Iterator[Link]]] = {
     "new": _new,
     INTERRUPTED: _interrupted,
 }
-"""What tells of each status; of one that is not here it is told as of one that runs."""
+"""The function for each status; other statuses are treated as running."""

@@ -1,5 +1,5 @@
-"""What is on record around one step of one harness, and how the step came about: when, what its time went into, what it used
-up, what it did in the world, what was sent meanwhile.
+"""The records around one step of one harness, and how the step came about: its time, its activities, the messages it consumed,
+its effects, and the messages sent meanwhile.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MADE = """
     LEFT JOIN (SELECT harness, "timestamp" AS at, step_number FROM steps WHERE list_contains(?, harness)) s
     ON s.harness = m.sender AND s.at < m.at GROUP BY m.seq
 """
-"""By time, since a message that is committed with its step comes after it, and one of an earlier version before."""
+"""By time, since a message committed with its step comes after it, and one of an earlier version before it."""
 _BUDGETS = """
     SELECT pools, coalesce(amounts, spent)::VARCHAR FROM budgets
     WHERE harness = ? AND change IN ('settled', 'forfeited', 'charged') ORDER BY seq
@@ -74,7 +74,7 @@ class EffectFact:
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody knows what became of it."""
+        """Whether its outcome is unknown."""
         return self.outcome == "unknown" or (self.outcome == "begun" and not self.idempotent)
 
 
@@ -85,35 +85,35 @@ class MessageFact:
     seq: int
     at: datetime
     sender: str
-    """Empty if it came from outside of all harnesses."""
+    """Name of the sender; empty if it is not a harness."""
     to: str
     text: str
     consumed_step: int | None
-    """The step of its receiver that used it up."""
+    """Number of the receiver's step that consumed it."""
     sent_while: int | None = None
-    """The step that the sender was making then."""
+    """Number of the step that the sender was making then."""
 
 
 @frozen
 class Around:
-    """What is on record around a step."""
+    """The records around a step."""
 
     step: StepFact | None
-    """None while it is being made."""
+    """The step; None while it is in progress."""
     before: StepFact | None
     effects: Sequence[EffectFact] = field(factory=tuple)
     used: Sequence[MessageFact] = field(factory=tuple)
-    """Messages that the step used up."""
+    """Messages that the step consumed."""
     used_before: Sequence[MessageFact] = field(factory=tuple)
-    """… and the step before it."""
+    """Messages that the step before it consumed."""
     unread: Sequence[MessageFact] = field(factory=tuple)
-    """Messages that no step has used up, oldest first."""
+    """Messages that no step has consumed, oldest first."""
     sent: Sequence[MessageFact] = field(factory=tuple)
-    """What the harness sent while the step was made."""
+    """Messages that the harness sent while the step was made."""
 
 
 def around(run: Run, name: str, number: int) -> Around:
-    """Return what is on record around step `number`, made or being made."""
+    """Return the records around step `number`, recorded or in progress."""
     found = {row[3]: StepFact(*row) for row in run.rows(_STEPS, [name, number - 1, number])}
     step, before = found.get(number), found.get(number - 1)
     effects = [EffectFact(*row) for row in run.rows(_EFFECTS, [name, number, number])]
@@ -161,15 +161,15 @@ def tracebacks(run: Run, seqs: Sequence[int]) -> dict[int, str]:
 _OUTCOMES = {
     "confirmed": "has happened",
     "refused": "was refused",
-    "unknown": "may have happened: nobody knows",
+    "unknown": "may have happened: its outcome is unknown",
     "not_done": "has not happened",
-    "begun": "was begun, and no outcome is on record",
+    "begun": "was begun, and has no recorded outcome",
 }
 _MOST = 5
 
 
 def step_links(name: str, number: int, found: Around, *, is_made: bool) -> list[Link]:
-    """Return how a step came about; of one that is being made, how far it is."""
+    """Return how a step came about; for a step in progress, how far it is."""
     links = list(_made(name, found.step)) if found.step else []
     if not is_made:
         since = f" since step {found.before.number} was recorded at {moment(found.before.at)}" if found.before else ""
@@ -206,23 +206,23 @@ def changed_fields(delta: str | None) -> list[str]:
 
 
 def used_links(name: str, whose: str, messages: Sequence[MessageFact]) -> Iterator[Link]:
-    """Yield the messages that a step used up."""
+    """Yield the messages that a step consumed."""
     for one in messages[:_MOST]:
-        text = f"{whose} used up message {one.seq}, {message_words(one)}."
+        text = f"{whose} consumed message {one.seq}, {message_words(one)}."
         yield Link(text, one.sender or name, None, one.sent_while, one.at, one.seq)
     if len(messages) > _MOST:
-        yield Link(f"{whose} used up {times(len(messages) - _MOST, 'more message', 'more messages')}.", name)
+        yield Link(f"{whose} consumed {times(len(messages) - _MOST, 'more message', 'more messages')}.", name)
 
 
 def message_words(one: MessageFact) -> str:
-    """Return where a message came from, and what it says."""
+    """Return the origin and content of a message."""
     while_ = f", sent while {one.sender} was making step {one.sent_while}" if one.sent_while else ""
     sender = f"from {one.sender}{while_}" if one.sender else "sent from outside"
     return f"{sender}: {one_line(one.text, 100)}"
 
 
 def effect_links(name: str, effects: Sequence[EffectFact]) -> Iterator[Link]:
-    """Yield what a step did in the world."""
+    """Yield the effects of a step."""
     for one in effects[:_MOST]:
         reason = f": {one_line(one.reason, 200)}" if one.reason else ""
         text = f"In step {one.step} effect {one_line(one.key, 80)!r} {_OUTCOMES.get(one.outcome, one.outcome)}{reason}."
@@ -233,6 +233,6 @@ def effect_links(name: str, effects: Sequence[EffectFact]) -> Iterator[Link]:
 
 def _sent(name: str, number: int, messages: Sequence[MessageFact]) -> Iterator[Link]:
     for one in messages[:_MOST]:
-        used = f"; step {one.consumed_step} of {one.to} used it up" if one.consumed_step else "; no step has used it up yet"
+        used = f"; step {one.consumed_step} of {one.to} consumed it" if one.consumed_step else "; no step has consumed it yet"
         text = f"While step {number} was being made, it sent message {one.seq} to {one.to}{used}."
         yield Link(text, name, None, number, one.at, one.seq)

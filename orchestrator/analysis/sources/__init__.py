@@ -1,8 +1,8 @@
-"""Where a run can be read from.
+"""The sources that a run can be read from.
 
-store    SQLite, by DuckDB's extension, bounded by the `seq` that was the last when it was opened
-log      JSON lines, one file or many, plain or compressed; lines that are none are left out, and counted
-parquet  what `orchestrator export --what records --format parquet` has written
+store    SQLite, by DuckDB's extension, up to the last `seq` at the time of opening
+log      JSON lines, one file or many, plain or compressed; invalid lines are left out and counted
+parquet  the output of `orchestrator export --what records --format parquet`
 """
 
 from __future__ import annotations

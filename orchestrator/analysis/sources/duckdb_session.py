@@ -1,9 +1,9 @@
-"""The engine: DuckDB, with nothing of it reached over a network, and SQLite files read by its extension.
+"""The engine: DuckDB without network access, and its extension for reading SQLite files.
 
-What it cannot do by itself, it has as functions:
+Functions added to it:
 
-clean_json(text)    the JSON without the secrets in it, by the same rules as the log
-own_names(text)     the JSON of a line's own fields, called as they are called in the record
+clean_json(text)    the JSON without its secrets, by the same rules as the log
+own_names(text)     the JSON of a line's own fields, with their names as in the record
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ if TYPE_CHECKING:
 
 
 MEMORY = "256MB"
-"""What the engine may take; what does not fit goes to a temporary folder. With Python and the frames it stays below 500 MB."""
+"""Memory limit of the engine; data beyond it goes to a temporary folder. With Python and the frames it stays below 500 MB."""
 MORE_MEMORY = ("1GB", "4GB")
-"""What it may take, one after the other, for records so large that this is not enough."""
+"""Further memory limits, tried in order for records too large for the first."""
 USUAL = 16 << 20
-"""Bytes of a line of JSON that DuckDB is ready for by itself; its buffers are twice that, for each thread."""
+"""Length of a JSON line in bytes that DuckDB handles by default; its buffers are twice that, for each thread."""
 _SETTINGS: dict[str, Any] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
-    # The extension comes as a file of an installed package, which pip has checked, like every module that is imported here.
-    # Having DuckDB check its signature as well would take longer than all else that opening a store takes: 0.2 s of 0.25.
+    # The extension is a file of an installed package, which pip has verified like every other module.
+    # Verifying its signature in DuckDB too would take 0.2 s of the 0.25 s that opening a store takes.
     "allow_unsigned_extensions": "true",
 }
 
 
 def missing_extra(what: str) -> UsageError:
-    """Return the error for a package of the extra `analysis` that is not installed."""
+    """Return the error for a missing package of the extra `analysis`."""
     return UsageError(f"analysis needs {what}: expected the extra `analysis`; {install_command('analysis')}")
 
 
 def connect(temporary: Path) -> DuckDBPyConnection:
-    """Return a connection to an empty database in memory.
+    """Return a connection to an empty in-memory database.
 
     Args:
-        temporary: the folder for what does not fit into memory.
+        temporary: folder for data that does not fit into memory.
 
     Raises:
         UsageError: DuckDB is not installed.
@@ -64,22 +64,22 @@ def connect(temporary: Path) -> DuckDBPyConnection:
     db = duckdb.connect(config=_SETTINGS)
     db.execute(f"SET memory_limit = '{MEMORY}'; SET preserve_insertion_order = false; SET TimeZone = 'UTC'")
     db.execute(f"SET temp_directory = {quoted(str(temporary))}")
-    # It would be drawn on standard output, into what others are to read. In a notebook that cannot draw one, DuckDB refuses
-    # to hear of it, and draws none.
+    # The progress bar would be printed to standard output, into data for other programs. In a notebook that cannot show one,
+    # DuckDB refuses this setting, and shows none.
     with suppress(duckdb.InvalidInputException):
         db.execute("SET enable_progress_bar = false")
     return db
 
 
 _TOKENS = re.compile("""('(?:[^']|'')*'|"(?:[^"]|"")*"|[?])""")
-"""What is to be told apart in a query: quoted text and names, and question marks."""
+"""Matches quoted text and names, and question marks, in a query."""
 _LISTED = {frozenset[type](): "VARCHAR", frozenset[type]({str}): "VARCHAR", frozenset[type]({int}): "BIGINT"}
 
 
 def asked(db: DuckDBPyConnection, query: str, parameters: Sequence[Any]) -> DuckDBPyConnection:
-    """Carry out a query with values for its question marks.
+    """Execute a query with values for its question marks.
 
-    They are written into it as literals where that is possible: to look at one value of Python, DuckDB loads all of pandas.
+    Values are written as literals where possible: to convert one Python value, DuckDB loads all of pandas.
     """
     literals = [_literal(value) for value in parameters]
     texts = _TOKENS.split(query)
@@ -90,7 +90,7 @@ def asked(db: DuckDBPyConnection, query: str, parameters: Sequence[Any]) -> Duck
 
 
 def _literal(value: Any) -> str | None:
-    """Return a value as SQL writes it, None if that is not certain."""
+    """Return a value as an SQL literal, None if that is not certainly exact."""
     if isinstance(value, list):
         items: list[object] = cast(Any, value)
         told = [_literal(one) for one in items]
@@ -108,13 +108,13 @@ def _literal(value: Any) -> str | None:
 
 
 def make_room(db: DuckDBPyConnection, longest: int) -> None:
-    """Let the engine have what lines of so many bytes need: it holds several copies of them, for each thread."""
+    """Raise the memory limit for lines of this length: the engine holds several copies of a line for each thread."""
     if longest > USUAL:
         db.execute(f"SET threads = 1; SET memory_limit = '{(256 << 20) + 16 * longest >> 20}MiB'")
 
 
 def load_sqlite(db: DuckDBPyConnection) -> None:
-    """Load the extension that reads SQLite files, which is installed beside DuckDB.
+    """Load the extension that reads SQLite files, which is installed as a package.
 
     Raises:
         UsageError: it is not installed, or does not fit this DuckDB.
@@ -138,41 +138,41 @@ def load_sqlite(db: DuckDBPyConnection) -> None:
 
 
 def quoted(text: str) -> str:
-    """Return text as a literal of SQL."""
+    """Return text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def named(name: str) -> str:
-    """Return a name as SQL takes it, whatever is in it."""
+    """Return a name quoted as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def add_functions(db: DuckDBPyConnection) -> None:
-    """Make the functions known to a connection."""
+    """Register the functions with a connection."""
     for name, function in FUNCTIONS.items():
-        # In columns: called row by row, DuckDB 1.4 keeps the memory of every text until the query ends.
+        # Vectorised: called row by row, DuckDB 1.4 keeps the memory of every text until the query ends.
         db.create_function(name, _over(function), ["VARCHAR"], "VARCHAR", type="arrow")  # type: ignore[arg-type, list-item]
 
 
 def cleaned(column: str) -> str:
-    """Return what takes the secrets out of a column of JSON."""
+    """Return the SQL that redacts a column of JSON."""
     return f"CASE WHEN regexp_matches({column}, {quoted(coarse_suspect())}) THEN clean_json({column}) ELSE {column} END"
 
 
 def clean_json(text: str) -> str:
-    """Return JSON without the secrets in it; the same text if there is none."""
+    """Return JSON without its secrets; the same text if it has none."""
     if not may_hold_secret(text):
         return text
     return encode_private(redact(decode(text)))
 
 
 def own_names(text: str) -> str:
-    """Return the JSON of an object without the underscores that `orchestrator.log` has put behind clashing names."""
+    """Return the JSON of an object without the underscores that `orchestrator.log` appended to clashing names."""
     return encode_private({own_name(name): value for name, value in decode(text).items()})
 
 
 def own_name(name: str) -> str:
-    """Return what a field of a line is called in the record."""
+    """Return the name that a field of a line has in the record."""
     return name[:-1] if name.endswith("_") and name.rstrip("_") in HEADER else name
 
 

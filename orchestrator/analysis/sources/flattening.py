@@ -1,8 +1,8 @@
-"""Nested JSON as columns: `input.order.price`, with a type.
+"""Nested JSON as typed columns: `input.order.price`.
 
-The law: nothing is lost or changed. A column gets a type only if every value fits it, looked at over all rows; where they
-differ, or are numbers that the type cannot hold, it is JSON. Lists stay JSON. What has no column of its own stays where it
-was: the JSON column itself is left out only if all that is in it has been given columns.
+Invariant: nothing is lost or changed. A column gets a type only if every value fits it, checked over all rows; if types
+differ, or numbers do not fit the type, it is JSON. Lists stay JSON. The original JSON column is left out only if all of its
+content has columns.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 MOST_COLUMNS = 200
-"""That one JSON column becomes."""
+"""Limit on the columns made from one JSON column."""
 MOST_KEYS = 50
-"""Of an object, over all rows: what has more is a dictionary of things, and stays JSON."""
+"""Limit on the keys of an object, over all rows: an object with more is a dictionary, and stays JSON."""
 DEEPEST = 5
-"""Levels of objects that are taken apart."""
+"""Limit on the levels of nested objects that become columns."""
 _SHAPES = 2000
-"""Of values that are told apart; where there are more, all columns are JSON."""
+"""Limit on distinct shapes of values; beyond it all columns are JSON."""
 _INTEGERS = frozenset({"UBIGINT", "BIGINT"})
 
 Shape: TypeAlias = "str | list[Any] | dict[str, Shape]"
-"""As `json_structure` tells it: a type, a list, or an object."""
+"""A shape in the format of `json_structure`: a type, a list, or an object."""
 
 
 @frozen
 class Leaf:
-    """A place in the JSON that gets a column."""
+    """A place in the JSON that becomes a column."""
 
     path: tuple[str, ...]
     type: str
@@ -42,12 +42,12 @@ class Leaf:
 
     @property
     def pointer(self) -> str:
-        """The place as a JSON pointer, which can name every key."""
+        """The place as a JSON pointer, which can express every key."""
         return "".join(f"/{key.replace('~', '~0').replace('/', '~1')}" for key in self.path)
 
 
 def flattened(db: DuckDBPyConnection, frame: str) -> DuckDBPyRelation:
-    """Return a frame in which what is in its JSON columns has columns of its own."""
+    """Return a frame with the content of its JSON columns as separate columns."""
     described = db.execute(f"DESCRIBE {named(frame)}").fetchall()
     taken = {name.lower() for name, *_ in described}
     inner, outer = ["*"], list[str]()
@@ -66,7 +66,7 @@ def flattened(db: DuckDBPyConnection, frame: str) -> DuckDBPyRelation:
 
 
 def merged(shapes: Iterable[Shape]) -> Shape:
-    """Return the shape that values of all these shapes have; `JSON` where they differ."""
+    """Return the common shape of some shapes; `JSON` where they differ."""
     kinds = [shape for shape in shapes if shape != "NULL"]
     if not kinds:
         return "NULL"
@@ -86,7 +86,7 @@ def merged(shapes: Iterable[Shape]) -> Shape:
 
 
 def leaves_of(shape: Shape, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
-    """Yield the places that get columns."""
+    """Yield the places that become columns."""
     if isinstance(shape, dict) and shape and len(path) < DEEPEST:
         for key, inside in shape.items():
             yield from leaves_of(inside, (*path, key))
@@ -95,7 +95,7 @@ def leaves_of(shape: Shape, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
 
 
 def _leaves(db: DuckDBPyConnection, frame: str, column: str) -> tuple[list[Leaf], bool]:
-    """Return the places in a column that get columns, and whether that is all there is in it."""
+    """Return the places in a column that become columns, and whether they cover all of its content."""
     found = db.execute(
         f"SELECT json_structure({named(column)}) AS shape FROM {named(frame)} WHERE {named(column)} IS NOT NULL "
         f"GROUP BY shape ORDER BY count(*) DESC, shape LIMIT {_SHAPES + 1}"
@@ -110,7 +110,7 @@ def _leaves(db: DuckDBPyConnection, frame: str, column: str) -> tuple[list[Leaf]
 
 
 def _fitting(db: DuckDBPyConnection, frame: str, column: str, leaves: list[Leaf]) -> list[Leaf]:
-    """Return the places with `JSON` for those whose numbers are too large for their type."""
+    """Return the places, with type `JSON` where numbers do not fit their type."""
     numbers = [leaf for leaf in leaves if leaf.type in ("BIGINT", "DOUBLE")]
     if not numbers:
         return leaves
@@ -126,7 +126,7 @@ def _fitting(db: DuckDBPyConnection, frame: str, column: str, leaves: list[Leaf]
 def _too_large(leaf: Leaf, value: str) -> str:
     if leaf.type == "BIGINT":
         return f"nullif({value}, 'null') IS NOT NULL AND TRY_CAST({value} AS BIGINT) IS NULL"
-    # Whole numbers from 2^53 up are not all there among floats.
+    # Not all integers from 2^53 up can be represented as floats.
     return f"regexp_full_match({value}::VARCHAR, '-?[0-9]{{16,}}')"
 
 
@@ -137,7 +137,7 @@ def _cast(leaf: Leaf, value: str) -> str:
 
 
 def _free(column: str, leaf: Leaf, taken: set[str]) -> str:
-    """Return a name that no other column has, whatever the case of its letters: that is how DuckDB tells them apart."""
+    """Return an unused column name; DuckDB ignores the case of letters."""
     name = wanted = ".".join((column, *leaf.path)).replace("\0", "\\0")
     count = 1
     while name.lower() in taken:

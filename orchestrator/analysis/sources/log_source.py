@@ -1,8 +1,8 @@
-"""A run read from its log: JSON lines as `orchestrator.log` writes them, in one file or many, plain or compressed.
+"""A run read from its log: JSON lines written by `orchestrator.log`, in one file or many, plain or compressed.
 
-The laws: a record counts once, by its `seq`; what is no line of ours is left out, and `bad_lines` names it; and what is
-appended after the run was opened is not seen. The engine counts the lines that are none, in one fast pass; only if there are
-any, a second pass looks at each line for itself.
+Invariants: a record counts once, by its `seq`; invalid lines are left out and named by `bad_lines`; lines appended after
+opening are not read. The engine counts invalid lines in one fast pass; only if there are any, a second pass examines each
+line.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PREFIX = "harness."
 _KIND = kind_of(f"substr(event, {len(_PREFIX) + 1})")
 _HEAD = {name: TYPES[name] for name in RECORD if name != "kind"} | {"event": "VARCHAR"}
 _CLASHING = '"(' + "|".join(HEADER) + ')_+":'
-"""How a name looks in JSON that may have had an underscore put behind it."""
+"""Matches JSON with field names to which an underscore may have been appended."""
 _NO_HEAD = "json_merge_patch(json, json_object(" + ", ".join(f"'{name}', NULL" for name in HEADER) + "))"
 _HEAD_OF = quoted("{" + ", ".join(f'"{name}": "{type}"' for name, type in _HEAD.items()) + "}")
 
@@ -42,7 +42,7 @@ class LogSource:
     """JSON lines.
 
     Args:
-        paths: of the files.
+        paths: paths of the files.
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
@@ -54,7 +54,11 @@ class LogSource:
         self._swept = Survey(())
 
     def prepare(self, db: DuckDBPyConnection) -> None:
-        """Raises: `UsageError`, see `survey`."""
+        """Determine what the files contain; see `survey`.
+
+        Raises:
+            UsageError: see `survey`.
+        """
         self._db = db
         self._likely, self._sizes = glance(self._paths)
         if self._likely is None:
@@ -62,7 +66,7 @@ class LogSource:
 
     @property
     def survey(self) -> Survey:
-        """What is known of the files; to know it, they may have to be read.
+        """What is known of the files; they are read if necessary.
 
         Raises:
             UsageError: see `survey`.
@@ -92,7 +96,7 @@ class LogSource:
         kinds = stored_kinds(kinds)
         columns = ", ".join(f"{quoted(name)}: {quoted(type)}" for name, type in (_HEAD | dict(fields)).items())
         one, others = f"{_PREFIX}{kinds[0]}", among([f"{_PREFIX}{kind}" for kind in kinds[1:]])
-        # Nearly all lines are of one kind: to look for each of their words among many takes a tenth of all the time.
+        # Nearly all lines are of one kind; comparing each with a list of many would take a tenth of the total time.
         which = f"(event = '{one}' OR event IN ({others}))" if others else f"event = '{one}'"
         listed = "".join(f", {named(name)}" for name in fields)
         return _once(
@@ -109,7 +113,7 @@ class LogSource:
     def but(self, kinds: Sequence[str]) -> str:
         kinds = stored_kinds(kinds)
         head = ", ".join(f"head.{named(name)} AS {named(name)}" for name in _HEAD)
-        # How lines of these kinds begin as we write them: they need not be taken apart to be left out.
+        # The beginning of lines of these kinds as this program writes them, so that they are skipped without parsing.
         begin = f'^{{"timestamp":"[^"]*","level":"[^"]*","event":"{_PREFIX}({"|".join(kinds)})"'
         which = f"NOT regexp_matches(json, {quoted(begin)})" if kinds else "true"
         left_out = f"AND event NOT IN ({among([f'{_PREFIX}{kind}' for kind in kinds])})" if kinds else ""
@@ -128,11 +132,11 @@ class LogSource:
         )
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: a log holds no resources."""
 
 
 def _once(survey: Survey, query: Callable[[Group], str]) -> str:
-    """Return a query for all files that has each record once: the one that was written last."""
+    """Return a query over all files that has each record once: the one written last."""
     every = " UNION ALL ".join(map(query, survey.groups))
     if not survey.is_doubled:
         return every
@@ -143,16 +147,16 @@ def _once(survey: Survey, query: Callable[[Group], str]) -> str:
 
 
 def _valid(expression: str) -> str:
-    """Return an expression over a line that is NULL for one which only begins like JSON: it would end the whole query."""
+    """Return an expression over a line that is NULL for invalid JSON, which would otherwise fail the whole query."""
     return f"CASE WHEN json_valid(json) THEN {expression} END"
 
 
 MOST = 100
-"""Bad lines that are named."""
+"""Limit on the bad lines that are named."""
 _WIDTH = 160
 _CHUNK = 1 << 20
 _CUT = (EOFError, zlib.error, OSError)
-"""What is raised where a packed file ends before its end, or is damaged."""
+"""Errors raised where a compressed file is truncated or damaged."""
 
 
 @frozen
@@ -161,9 +165,9 @@ class BadLine:
 
     file: str
     line: int
-    """From 1."""
+    """Number of the line, from 1."""
     problem: str
-    """On one line, without secrets."""
+    """Description on one line, without secrets."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.problem}"
@@ -183,7 +187,7 @@ def find_bad_lines(db: DuckDBPyConnection, survey: Survey) -> tuple[BadLine, ...
             problem = _contradiction(line, doubled, seen, path, number)
         torn = is_last and not line.endswith(b"\n")
         if is_last and path in cut:
-            problem, torn = "is where the packed file is torn: what comes after it is lost", False
+            problem, torn = "is where the compressed file is truncated: everything after it is lost", False
         if problem is not None and not torn:
             found.append(BadLine(path, number, one_line(problem, _WIDTH)))
             if len(found) >= MOST:
@@ -192,7 +196,7 @@ def find_bad_lines(db: DuckDBPyConnection, survey: Survey) -> tuple[BadLine, ...
 
 
 def count_bad_lines(db: DuckDBPyConnection, survey: Survey) -> int:
-    """Return how many lines are none of ours, those included that are not written to their end."""
+    """Return the number of invalid lines, including incomplete ones."""
     parts = " UNION ALL ".join(map(_unreadable, survey.groups))
     return int((db.execute(f"SELECT coalesce(sum(bad), 0) FROM ({parts})").fetchone() or (0,))[0])
 
@@ -206,7 +210,7 @@ def _unreadable(group: Group) -> str:
 
 
 def _told_twice(db: DuckDBPyConnection, survey: Survey) -> set[int]:
-    """Return the first `seq`s of which lines tell different things."""
+    """Return the first `seq`s that several lines describe differently."""
     parts = " UNION ALL ".join(
         f"SELECT TRY_CAST(TRY(json_extract_string(json, '$.seq')) AS BIGINT) AS seq, hash(json) AS told "
         f"FROM read_ndjson_objects({group.files})"
@@ -220,7 +224,7 @@ def _told_twice(db: DuckDBPyConnection, survey: Survey) -> set[int]:
 
 
 def _problem(line: bytes) -> str | None:
-    """Return what is wrong with a line, None if nothing is, or nothing is on it."""
+    """Return what is wrong with a line; None for a valid or empty one."""
     if not line.strip():
         return None
     try:
@@ -228,7 +232,7 @@ def _problem(line: bytes) -> str | None:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return f"is not JSON: {error}"
     if not isinstance(fields, dict):
-        return f"is no object, but {line.decode(errors='replace')[:40]}"
+        return f"is not an object, but {line.decode(errors='replace')[:40]}"
     fields = cast("dict[str, Any]", fields)
     event: Any = fields.get("event")
     if not isinstance(event, str) or not event.startswith(_PREFIX):
@@ -243,14 +247,14 @@ def _problem(line: bytes) -> str | None:
 def _contradiction(
     line: bytes, doubled: set[int], seen: dict[int, tuple[str, int, bytes]], path: str, number: int
 ) -> str | None:
-    """Return what is wrong with a line that tells otherwise of what another has told of."""
+    """Return what is wrong with a line that contradicts an earlier line of the same `seq`."""
     seq = msgspec.json.decode(line)["seq"] if line.strip() else None
     if seq not in doubled:
         return None
     other = seen.setdefault(seq, (path, number, line.rstrip()))
     if other[2] == line.rstrip():
         return None
-    return f"tells of seq {seq} otherwise than {other[0]}:{other[1]}"
+    return f"describes seq {seq} differently than {other[0]}:{other[1]}"
 
 
 def _lines(survey: Survey) -> Iterator[tuple[str, int, bytes, bool]]:
@@ -267,7 +271,7 @@ def _lines(survey: Survey) -> Iterator[tuple[str, int, bytes, bool]]:
 
 
 def _next(file: BinaryIO) -> bytes:
-    """Return the next line, nothing where a packed file is torn."""
+    """Return the next line, empty where a compressed file is truncated."""
     try:
         return file.readline(LONGEST)
     except _CUT:
@@ -275,7 +279,7 @@ def _next(file: BinaryIO) -> bytes:
 
 
 def _is_cut(path: str) -> bool:
-    """Return whether a packed file ends before its end, or is damaged."""
+    """Return whether a compressed file is truncated or damaged."""
     with closing(_opened(path)) as file:
         try:
             while file.read(_CHUNK):

@@ -1,4 +1,4 @@
-"""A run read from exported records: a file of Parquet, or a folder of parts."""
+"""A run read from exported records: a Parquet file, or a folder of parts."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 STATE = "_export.json"
-"""What a folder of parts holds, in the words of `orchestrator export`."""
+"""File in a folder of parts that describes it, written by `orchestrator export`."""
 
 
 class ParquetSource:
     """Exported records.
 
     Args:
-        files: of Parquet.
-        last_seq: what is newer is not exported as a whole yet, and is left out; None if all there is counts.
+        files: paths of the Parquet files.
+        last_seq: later records are not completely exported yet and are left out; None if all count.
     """
 
     def __init__(self, files: Sequence[str], last_seq: int | None = None) -> None:
@@ -34,7 +34,7 @@ class ParquetSource:
 
     @classmethod
     def of_folder(cls, folder: Path) -> ParquetSource:
-        """Return what reads the parts in a folder, and in the folders in it.
+        """Return a source for the parts in a folder and its subfolders.
 
         Raises:
             UsageError: there is none.
@@ -49,7 +49,11 @@ class ParquetSource:
         return cls(files, last_seq)
 
     def prepare(self, db: DuckDBPyConnection) -> None:
-        """Raises: `UsageError`: they are no exported records."""
+        """Attach the files to the connection.
+
+        Raises:
+            UsageError: they are not exported records.
+        """
         db.execute(f"CREATE VIEW exported AS {self._every(db) if self._files else _NOTHING}")
 
     def _every(self, db: DuckDBPyConnection) -> str:
@@ -92,7 +96,7 @@ class ParquetSource:
         return f"SELECT {_HEADER}, json(body) AS body FROM exported WHERE {which}"
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: the files hold no resources."""
 
 
 _HEADER = ", ".join(map(named, RECORD))

@@ -1,6 +1,6 @@
-"""How the records of a run reach the engine, whatever they are read from. Each source gives the same to DuckDB:
+"""The `Source` protocol: how DuckDB gets the records of a run, whatever they are read from.
 
-own(kinds, …)       the records of some kinds with fields of their bodies as columns
+own(kinds, …)       the records of some kinds, with fields of their bodies as columns
 but(kinds)          the records of all other kinds: seq, timestamp, run, harness, attempt, step, kind, body
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def typed(text: str) -> dict[str, str]:
-    """Return fields by name and SQL type, written `name:TYPE` with blanks between them."""
+    """Parse fields with their SQL types from text such as `name:TYPE name:TYPE`."""
     return {name: type for name, _, type in (word.partition(":") for word in text.split())}
 
 
@@ -27,43 +27,43 @@ RECORD = tuple(TYPES)
 LIFE = tuple(event.kind for event in EVENTS)
 """Kinds of lifecycle events."""
 ENDS = tuple(event.kind for event in EVENTS if event not in (Started, Paused, Resumed, Restarting, Forked))
-"""Kinds of events after which an attempt is over."""
+"""Kinds of events that end an attempt."""
 APPROVALS = ("approval_requested", "approval_answered", "approval_used")
 KINDS = (
     *("step", "message", "intent", "outcome", "output", "latch", "evidence", "task", "guardrail", "child", "budget"),
     *(*APPROVALS, "pruned", "repaired", "loop_blocked"),
     *LIFE,
 )
-"""Of all records."""
+"""All kinds of records."""
 _TEXT = ("JSON", "VARCHAR")
 
 
 class Source(Protocol):
-    """One way to read a run."""
+    """A source of records."""
 
     def prepare(self, db: DuckDBPyConnection) -> None:
-        """Make all known to the connection that the queries need, besides the functions of `cleaning`."""
+        """Register with the connection what the queries need, besides the functions of `duckdb_session`."""
         ...
 
     def own(self, kinds: Sequence[str], fields: Mapping[str, str]) -> str:
         """Return a query for the records of some kinds: `RECORD`, then fields of the body by name and SQL type.
 
-        What is null in JSON is NULL. Only what is asked of it is read.
+        A JSON null is NULL. Only the requested fields are read.
         """
         ...
 
     def sweep(self, kinds: Sequence[str], fields: Mapping[str, str]) -> str:
-        """Return a query for the same that is made to go over all of it, once: slower to begin, and sooner done.
+        """Return a query for the same that is optimised for one full pass: slower to start, faster to finish.
 
-        What it gives holds only if `stands` says so.
+        Its result is valid only if `stands` returns true.
         """
         ...
 
     def stands(self, swept: tuple[int, int] | None) -> bool:
-        """Return whether a sweep over all kinds is to be relied on; where it is not, the next one is another query.
+        """Return whether the result of a sweep over all kinds is valid; if not, the next sweep uses another query.
 
         Args:
-            swept: how many records it gave, and the sum of their `seq`; None if it has failed.
+            swept: number of its records, and the sum of their `seq`; None if it has failed.
         """
         ...
 
@@ -72,16 +72,16 @@ class Source(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of what was made for it."""
+        """Release the resources of the source."""
         ...
 
 
 def from_body(fields: Mapping[str, str], *, numbers: str = "body", texts: str = "body") -> str:
-    """Return what to select for fields of JSON bodies, each with a comma before it.
+    """Return the select list for fields of JSON bodies, each preceded by a comma.
 
     Args:
-        numbers: the column to read what is no text from.
-        texts: the column to read text from; secrets are not in it.
+        numbers: the column to read everything but text from.
+        texts: the column to read text from; it is redacted.
     """
     return "".join(
         f", {_read(name, type, texts if is_text(type) else numbers)} AS {named(name)}" for name, type in fields.items()
@@ -89,13 +89,13 @@ def from_body(fields: Mapping[str, str], *, numbers: str = "body", texts: str = 
 
 
 def is_text(type: str) -> bool:
-    """Return whether what is read as this type can hold text."""
+    """Return whether a value of this SQL type can contain text."""
     return any(word in type for word in _TEXT)
 
 
 def _read(name: str, type: str, body: str) -> str:
     if type == "JSON":
-        # As the reader of JSON lines has it: what is null is NULL.
+        # As DuckDB's reader of JSON lines does: null is NULL.
         return f"nullif({body} -> '$.{name}', 'null')"
     if type == "VARCHAR":
         return f"{body} ->> '$.{name}'"
@@ -104,7 +104,7 @@ def _read(name: str, type: str, body: str) -> str:
 
 
 def structure_of(type: str) -> str:
-    """Return a SQL type as DuckDB's functions for JSON write it."""
+    """Return an SQL type in the format of DuckDB's JSON functions."""
     if type.startswith("STRUCT("):
         fields = (part.strip().split(" ", 1) for part in type[7:-1].split(","))
         return "{" + ", ".join(f'"{name.strip(chr(34))}": "{of}"' for name, of in fields) + "}"
@@ -114,11 +114,11 @@ def structure_of(type: str) -> str:
 
 
 def among(kinds: Sequence[str]) -> str:
-    """Return kinds as SQL lists them."""
+    """Return kinds as an SQL list of literals."""
     return ", ".join(map(quoted, kinds))
 
 
 def kind_of(column: str) -> str:
-    """Return SQL for the kind of a record as it is shown, from the column that has it as it was written."""
+    """Return the SQL for the current word of a record's kind, from the column with the recorded word."""
     cases = "".join(f" WHEN {quoted(earlier)} THEN {quoted(kind)}" for earlier, kind in EARLIER_KINDS.items())
     return f"CASE {column}{cases} ELSE {column} END"

@@ -1,8 +1,8 @@
-"""What is found out about the files of a log before anything is asked of it, without taking their lines apart.
+"""A survey of the files of a log before any query, without parsing their lines.
 
-The law: of a log as it is written, each record has its line, once and in order; that is seen from the number of lines and the
-first and the last `seq`, at the speed of reading. Only where it does not hold, every line is looked at. What goes over all of
-a long log anyway needs only a glance at its ends before, and tells by what it has found whether the law held.
+Invariant: in a regular log each record has one line, in order; the number of lines and the first and last `seq` show that, at
+the speed of reading. Only where it does not hold, every line is examined. Before a query over the whole of a long log, a
+glance at the ends of the files is enough, and the result of the query shows whether the log was regular.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 COMPRESSED = (".gz", ".zst")
 LONGEST = 256 << 20
-"""Bytes of a line that is read."""
+"""Limit on the length of a line, bytes."""
 AT_ONCE = 16 << 20
-"""Bytes of all files together that are looked at whole when they are opened: that takes no time worth saving."""
+"""Total size in bytes up to which files are read completely on opening."""
 _CHUNK = 1 << 20
 _TAIL = 1 << 20
 
@@ -38,46 +38,46 @@ _SEQ = msgspec.json.Decoder(_Seq)
 
 @frozen
 class File:
-    """A file that is not compressed."""
+    """An uncompressed file."""
 
     path: str
     lines: int | None
-    """Line feeds; None if they were not counted."""
+    """Number of line feeds; None if they were not counted."""
     first: int | None
     """The `seq` of the first line, None if it has none."""
     last: int | None
-    """Of the last whole line that has one: what comes after it was written later."""
+    """The `seq` of the last complete line that has one; later lines are not included."""
     longest: int
-    """Bytes: no line is longer. 0 if that was not looked at."""
+    """Upper bound on the length of a line, bytes; 0 if unknown."""
     size: int
-    """Bytes: what comes after them was written later."""
+    """Size in bytes; later data is not included."""
     is_torn: bool
     """Whether it does not end with a line feed."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether each line has the next `seq`."""
+        """Whether `seq` grows by one from line to line."""
         return self.first is not None and self.last is not None and self.lines in (None, self.last - self.first + 1)
 
 
 @frozen
 class Group:
-    """Files that are read in one go."""
+    """Files that are read in one call."""
 
     paths: tuple[str, ...]
     last_seq: int | None = None
-    """What is newer is left out."""
+    """Later records are left out."""
     longest: int = USUAL
 
     @property
     def files(self) -> str:
-        """What to call DuckDB's readers with."""
+        """Arguments for DuckDB's readers."""
         listed = ", ".join(map(quoted, self.paths))
         return f"[{listed}], ignore_errors = true, maximum_object_size = {self.longest}"
 
     @property
     def bound(self) -> str:
-        """The condition that a line counts."""
+        """SQL condition for a line to count."""
         return "seq IS NOT NULL" if self.last_seq is None else f"seq <= {self.last_seq}"
 
 
@@ -87,16 +87,17 @@ class Survey:
 
     groups: tuple[Group, ...]
     torn: int = 0
-    """Files that do not end with a line feed."""
+    """Number of files that do not end with a line feed."""
     is_doubled: bool = False
     """Whether there are lines with the same `seq`."""
     expected: tuple[int, int] | None = None
-    """How many records there are and the sum of their `seq`, if only the ends of the files were looked at; then it holds only
-    for a sweep that gives as much."""
+    """Number of records and the sum of their `seq`, if only the ends of the files were read; the survey is then valid only for
+    a sweep with the same result.
+    """
 
 
 def glance(paths: Sequence[str]) -> tuple[Survey | None, dict[str, int]]:
-    """Look at the ends of the files: what is likely, unless they have to be looked at whole; and their sizes by path.
+    """Read the ends of the files; return the likely survey, None if they must be read completely, and their sizes by path.
 
     Raises:
         UsageError: one cannot be read.
@@ -113,13 +114,13 @@ def glance(paths: Sequence[str]) -> tuple[Survey | None, dict[str, int]]:
 
 
 def survey(db: DuckDBPyConnection, paths: Sequence[str], sizes: Mapping[str, int], *, is_doubtful: bool = False) -> Survey:
-    """Look at the files, as far as they reached when they were glanced at.
+    """Survey the files, up to their sizes at the time of the glance.
 
     Args:
-        is_doubtful: whether each line is to be looked at, though their number be right.
+        is_doubtful: whether to examine each line even if their number is right.
 
     Raises:
-        UsageError: one cannot be read, has a line that is too long, or they tell of several stores.
+        UsageError: one cannot be read, has a line that is too long, or they belong to several stores.
     """
     files = [look(path, sizes[path]) for path in paths if not path.endswith(COMPRESSED)]
     packed = tuple(path for path in paths if path.endswith(COMPRESSED))
@@ -142,7 +143,7 @@ def survey(db: DuckDBPyConnection, paths: Sequence[str], sizes: Mapping[str, int
 
 
 def look(path: str, size: int) -> File:
-    """Read so much of a file as fast as that goes: its bytes are counted, and only its first and its last line are looked at.
+    """Read a file up to a size: count its lines, and parse only the first and the last.
 
     Raises:
         UsageError: it cannot be read, or has a line that is too long.
@@ -169,8 +170,7 @@ def _looked_at(path: str, file: BinaryIO, upto: int) -> File:
             since = len(chunk)
         if max(since, longest) > LONGEST:
             raise UsageError(
-                f"log {path} has a line of more than {LONGEST:,} bytes near byte {size:,}: "
-                "expected lines of a log; take it out"
+                f"log {path} has a line of more than {LONGEST:,} bytes near byte {size:,}: expected lines of a log; remove it"
             )
         lines += found
         size += len(chunk)
@@ -179,7 +179,7 @@ def _looked_at(path: str, file: BinaryIO, upto: int) -> File:
 
 
 def _looked_at_ends(path: str, file: BinaryIO, upto: int | None = None) -> File:
-    """Look at the first and the last line of so much of a file, or of all there is now."""
+    """Parse the first and the last line of a file, up to a size or its end."""
     size = file.seek(0, os.SEEK_END) if upto is None else upto
     if not size:
         return File(path, 0, None, None, 0, 0, is_torn=False)
@@ -189,7 +189,7 @@ def _looked_at_ends(path: str, file: BinaryIO, upto: int | None = None) -> File:
     tail = file.read(min(size, _TAIL)) or b""
     whole = tail[: tail.rfind(b"\n") + 1].splitlines()
     last = next((seq for line in reversed(whole) if (seq := _seq_of(line)) is not None), None)
-    # A first line that is too long to look at makes every line be looked at.
+    # If the first line is too long to be parsed here, every line is examined.
     return File(path, None, first, last, 0, size, is_torn=not tail.endswith(b"\n"))
 
 
@@ -231,7 +231,7 @@ def _check_one_store(db: DuckDBPyConnection, groups: Sequence[Group]) -> None:
 
 
 def _longest_of(db: DuckDBPyConnection, paths: Sequence[str]) -> int:
-    """Return how long the lines of compressed files are at most, rounded up: only reading them tells."""
+    """Return an upper bound on the length of lines in compressed files, which must be read for that."""
     import duckdb
 
     longest = USUAL

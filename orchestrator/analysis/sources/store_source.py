@@ -1,7 +1,7 @@
 """A run read from its store, by DuckDB's extension for SQLite.
 
-The laws: a file that this process writes is not opened by that extension but copied first (`open_files.py`);
-nothing newer than the `seq` that was the last at first is seen; and what is text comes without secrets.
+Invariants: a file that this process writes is not opened by the extension but copied first (`open_files.py`); records after
+the last `seq` at the time of opening are not read; text is redacted.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from orchestrator.store.sqlite.sqlite_file import open_reader, translated
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-# What a harness and its run are called is looked up row by row: DuckDB takes a query of SQLite for a small one, and would join
-# it the wrong way round.
+# Names of harnesses and runs are looked up row by row: DuckDB underestimates the size of a SQLite query, and would choose the
+# wrong side for a join.
 _COLUMNS = """seq, time_us, attempt, step, kind, body, (SELECT name FROM harnesses h WHERE h.id = r.harness) AS name,
     (SELECT run FROM claims c WHERE c.harness = r.harness AND c.epoch = r.epoch) AS run"""
 _OF_STEPS = frozenset({"input", "output", "delta", "summary", "ticks", "governance", "took_us", "consumed"})
-"""All that the body of a step can hold: no other is looked for in it."""
+"""All fields that the body of a step can have; others are not searched for."""
 
 
 class StoreSource:
     """A store in a SQLite file.
 
     Raises:
-        StoreUnusable: it is none, or cannot be read.
+        StoreUnusable: it is not a store, or cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -49,7 +49,7 @@ class StoreSource:
 
     def prepare(self, db: DuckDBPyConnection) -> None:
         load_sqlite(db)
-        # With more threads the extension crashes now and then, or returns part of a value:
+        # With more threads the extension sometimes crashes, or returns part of a value:
         # https://github.com/duckdb/duckdb-sqlite/issues/176
         db.execute("SET threads = 1")
         self._db = db
@@ -86,7 +86,7 @@ class StoreSource:
         return " UNION ALL ".join(parts)
 
     def _picked(self, rows: str, fields: Mapping[str, str], held: Mapping[str, str]) -> str:
-        """Return a query for all `fields`; those that are not `held` are NULL."""
+        """Return a query for all `fields`; those not in `held` are NULL."""
         lacking = {name: type for name, type in fields.items() if name not in held}
         read = from_body(held, numbers="raw", texts="body")
         nulls = "".join(f", NULL::{type} AS {named(name)}" for name, type in lacking.items())
@@ -98,7 +98,7 @@ class StoreSource:
         """
 
     def _rows(self, which: str) -> str:
-        """Return a query that SQLite carries out: it begins at once, comes in order, and reads no rows but those asked for."""
+        """Return a query executed by SQLite: it starts at once, is in order, and reads only the requested rows."""
         inner = f"SELECT {_COLUMNS} FROM records r WHERE seq <= {self._last_seq} AND {which}"
         return f"""
             SELECT seq::BIGINT AS seq, make_timestamp(time_us::BIGINT) AS "timestamp", coalesce(run, '') AS run,
@@ -108,7 +108,7 @@ class StoreSource:
         """
 
     def _all_rows(self, which: str) -> str:
-        """Return a query that DuckDB carries out; it begins by counting the rows."""
+        """Return a query executed by DuckDB; it starts by counting the rows."""
         return f"""
             SELECT r.seq AS seq, make_timestamp(r.time_us) AS "timestamp", coalesce(l.run, '') AS run,
                    {self._shown("coalesce(n.name, '')")} AS harness, r.attempt::INTEGER AS attempt, r.step AS step,
@@ -119,12 +119,12 @@ class StoreSource:
         """
 
     def _shown(self, name: str) -> str:
-        """Return what a name is shown as; hardly any is a secret."""
+        """Return the SQL for a name as it is shown; few names contain secrets."""
         cases = "".join(f" WHEN {quoted(one)} THEN {quoted(shown)}" for one, shown in self._secret_names)
         return f"CASE {name}{cases} ELSE {name} END" if cases else name
 
     def _copied(self) -> Path:
-        """Return a copy of the file as it is now, made by the SQLite that writes it."""
+        """Return a copy of the current file, made by the SQLite library that writes it."""
         self._copy = tempfile.TemporaryDirectory(prefix="orchestrator-analysis-")
         file = Path(self._copy.name) / "store.db"
         with closing(open_reader(self._path)) as db, translated(self.location):
@@ -132,14 +132,14 @@ class StoreSource:
         return file
 
     def _move(self) -> None:
-        """Go over to a copy: this process is about to write the file. A query under way goes on, and holds the file."""
+        """Switch to a copy, since this process is about to write the file. A running query continues, and keeps it open."""
         if self._db is None:
             return
         from duckdb import ConnectionException
 
         try:
             cursor = self._db.cursor()
-        except ConnectionException:  # closed by hand
+        except ConnectionException:  # The user has closed it.
             return
         file = self._copied()
         with cursor as db:
@@ -148,7 +148,7 @@ class StoreSource:
 
 
 def _cleaned(fields: Mapping[str, str]) -> str:
-    """Return what makes bodies fit for these fields to be read from: nothing is looked through for secrets in vain."""
+    """Return the SQL that redacts bodies for reading these fields; bodies are not searched for secrets unnecessarily."""
     texts = {name for name, type in fields.items() if is_text(type)}
     if texts == {"summary"}:
         return f"""CASE WHEN contains(body, '"summary":') THEN {cleaned("body")} END"""

@@ -1,11 +1,11 @@
-"""Queries of SQL over a run, from whoever: they read its views, and nothing else in the world.
+"""Read-only SQL queries over a run, safe for untrusted text.
 
     with analysis.open("run.db") as run:
         answered = query(run, "select harness, count(*) from steps group by all")
         answered.rows, answered.df(), answered.pl()
 
-Each is judged by its parsed form, and carried out in a process of its own, behind walls: `query_judge`, `query_process`,
-`sql_room`. `run.db`, which is DuckDB's own connection, has none of these walls: it is for code that you trust.
+Each query is checked in its parsed form, and executed in a sandboxed process: `query_judge`, `query_process`, `sql_room`.
+`run.db`, DuckDB's own connection, has none of these restrictions: it is for trusted code.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ MOST_ROWS = 1_000_000
 
 @frozen
 class Answered:
-    """What a query gave."""
+    """The result of a query."""
 
     columns: tuple[str, ...]
     types: tuple[str, ...]
-    """As DuckDB writes them."""
+    """DuckDB's names of the types."""
     rows: list[tuple[Any, ...]] = field(repr=False)
-    """Without secrets; money as `Decimal`, moments as `datetime` in UTC without a zone."""
+    """Redacted rows; money as `Decimal`, moments as `datetime` in UTC without a zone."""
     more: bool = False
-    """Whether the limit has kept some back."""
+    """Whether there are more rows than the limit."""
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         return iter(self.rows)
@@ -51,29 +51,29 @@ class Answered:
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
     def df(self) -> pandas.DataFrame:
-        """Return the rows as a frame of pandas."""
+        """Return the rows as a pandas frame."""
         import pandas  # pyright: ignore[reportMissingTypeStubs]
 
         return pandas.DataFrame(self.rows, columns=list(self.columns))
 
     def pl(self) -> polars.DataFrame:
-        """Return the rows as a frame of Polars."""
+        """Return the rows as a Polars frame."""
         import polars
 
         return polars.DataFrame(self.rows, schema=list(self.columns), orient="row", infer_schema_length=None)
 
 
 def query(run: Run, sql: str, *, limit: int = MOST_ROWS, timeout_s: float | None = None) -> Answered:
-    """Return what a query over the views of a run gives. It is opened anew for that: what came since then is seen, too.
+    """Run a query over the views of a run. The run is opened anew, so records since the first opening are included.
 
     Args:
-        sql: one query. Whatever else it is, it is refused.
-        limit: rows; what is beyond is not fetched.
-        timeout_s: real seconds, after which it is ended.
+        sql: one query; anything else is refused.
+        limit: maximum number of rows to fetch.
+        timeout_s: real seconds after which the query is stopped.
 
     Raises:
         QueryFailed: it is refused, or wrong.
-        QueryStopped: it takes more time, memory or disk than it may.
+        QueryStopped: it exceeds its limit on time, memory or disk.
     """
     head, rows, end = Head((), ()), list[tuple[Any, ...]](), End(0, False)
     with Room(*_paths(run.location)) as room:
@@ -88,7 +88,7 @@ def query(run: Run, sql: str, *, limit: int = MOST_ROWS, timeout_s: float | None
 
 
 def _paths(location: str) -> list[str]:
-    """Return the paths of a run by what it is called: one, or several logs."""
+    """Return the paths of a run from its location: one, or several logs."""
     if Path(location).exists() or ", " not in location:
         return [location]
     return location.split(", ")

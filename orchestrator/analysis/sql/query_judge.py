@@ -1,10 +1,10 @@
-"""Whether a query may be carried out, by its parsed form. Pure.
+"""Whether a query may be executed, judged by its parsed form. Pure.
 
-The law: everything is refused that is not known to be harmless: each node of the tree, each table, each function. What is
-named in FROM is a view of the run, or a name that WITH has given at that place; a file has no name here. Functions
-make values of values, and nothing else: a list of what is allowed, so that what a newer DuckDB or an extension of it brings is
-refused until somebody has looked at it. What is not in it looks at settings, variables, files, other queries or the catalogue,
-or writes: `current_setting`, `getvariable`, `json_serialize_plan`, `write_log`, `nextval` and their like.
+Invariant: everything is refused that is not known to be harmless: each node of the tree, each table, each function. A name in
+FROM is a view of the run, or defined by WITH at that place; files cannot be named. Functions only compute values from values.
+They are an allowlist, so that functions added by a newer DuckDB or an extension are refused until somebody has reviewed them.
+Functions that are not on it read settings, variables, files, other queries or the catalogue, or write: `current_setting`,
+`getvariable`, `json_serialize_plan`, `write_log`, `nextval` and others.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _MODIFIERS = frozenset({"DISTINCT_MODIFIER", "LIMIT_MODIFIER", "LIMIT_PERCENT_MO
 _ORDERS = frozenset({"ASCENDING", "DESCENDING", "ORDER_DEFAULT"})
 _NODES = _QUERIES | _SOURCES | _MODIFIERS | _ORDERS
 _SMALL = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
-"""DuckDB takes A for a, and no other letter for another."""
+"""Lower-casing as DuckDB does it: ASCII letters only."""
 
 Names = frozenset[str]
 
 
 class Refused(Exception):
-    """A query is not to be carried out. Its text says why; `at` is where in the query, in bytes from 0, if that is known."""
+    """A query must not be executed. The message says why; `at` is the position in the query, in bytes from 0, if known."""
 
     def __init__(self, why: str, at: int | None = None) -> None:
         super().__init__(why)
@@ -36,14 +36,14 @@ class Refused(Exception):
 
 
 def judge(tree: Mapping[str, Any], views: Collection[str]) -> None:
-    """Let a query pass, or not.
+    """Raise unless a query may be executed.
 
     Args:
-        tree: what DuckDB's `json_serialize_sql` says of it.
-        views: what may be read.
+        tree: the query as DuckDB's `json_serialize_sql` returns it.
+        views: the views that may be read.
 
     Raises:
-        Refused: it is more, or something else, than one query over these views.
+        Refused: it is anything else than one query over these views.
     """
     statements: list[Any] = tree.get("statements") or []
     if tree.get("error") or len(statements) != 1:
@@ -65,7 +65,7 @@ class _Judge:
         self._views = views
 
     def look(self, node: Any, given: Names) -> None:
-        """Go through a part of the tree; `given` are the names of WITH that hold there."""
+        """Check a part of the tree; `given` are the names defined by WITH there."""
         if isinstance(node, list):
             for part in cast("Iterable[Any]", node):
                 self.look(part, given)
@@ -97,7 +97,7 @@ class _Judge:
             self.look(part, given)
 
     def _known(self, node: dict[str, Any]) -> None:
-        """Refuse a node of a kind that nobody has looked at yet."""
+        """Refuse a node of an unknown kind."""
         if "class" in node:
             known = node["class"] in _EXPRESSIONS
         else:
@@ -107,7 +107,7 @@ class _Judge:
             raise Refused(f"{node.get('class') or node.get('type')} is not known here: expected a plain query", _at(node))
 
     def _with(self, map: dict[str, Any], given: Names) -> Names:
-        """Look at the queries of WITH, each of which sees those before it; return the names that hold after them."""
+        """Check the queries of WITH, each of which sees those before it; return the names defined after them."""
         for entry in map.get("map") or ():
             self.look(entry["value"], given)
             given |= {_small(entry["key"])}
@@ -124,7 +124,7 @@ class _Judge:
 
 
 def _show(node: dict[str, Any]) -> None:
-    """Let DESCRIBE and SUMMARIZE of a query pass, and no other question to the catalogue."""
+    """Allow DESCRIBE and SUMMARIZE of a query, and refuse other catalogue queries."""
     if node.get("table_name"):
         raise Refused("SHOW is not to be had here: expected DESCRIBE or SUMMARIZE of a view; ask `FROM views`", _at(node))
 
@@ -134,7 +134,7 @@ def _callable(node: dict[str, Any], allowed: Names, where: str) -> None:
     is_operator = not any(letter.isalnum() or letter == "_" for letter in name)
     if not (is_operator and allowed is not TABLES) and _small(name) not in allowed:
         raise Refused(
-            f"{name}() is not to be had {where}: expected a function of values alone, which reads nothing else",
+            f"{name}() is not allowed {where}: expected a function of values alone, which reads nothing else",
             _at(node),
         )
 
@@ -149,13 +149,13 @@ def _at(node: dict[str, Any]) -> int | None:
 
 
 TABLES = frozenset({"generate_series", "json_each", "json_tree", "range", "unnest"})
-"""What may stand in FROM like a function. None of them reads anything but what it is given."""
+"""Table functions allowed in FROM. None of them reads anything but its arguments."""
 
 WINDOWS = frozenset(
     {"cume_dist", "dense_rank", "fill", "first_value", "lag", "last_value", "lead", "nth_value", "ntile", "percent_rank"}
     | {"rank", "rank_dense", "row_number"}
 )
-"""What may stand before OVER, besides the aggregates."""
+"""Window functions, allowed before OVER in addition to aggregates."""
 
 _NAMES = """
     abs acos acosh add age aggregate alias any_value apply approx_count_distinct approx_quantile approx_top_k
@@ -212,4 +212,4 @@ _NAMES = """
     unnest
 """
 FUNCTIONS = frozenset(_NAMES.split())
-"""By their names in small letters. Operators have no letter in theirs, and are all allowed."""
+"""Names of allowed functions in lower case. Operators have no letters in their names, and are all allowed."""

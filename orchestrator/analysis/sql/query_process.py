@@ -1,17 +1,17 @@
-"""What runs in the process of a room: it opens the run, puts up the walls, and answers one query after another.
+"""The main loop of a query process: it opens the run, restricts itself, and executes one query after another.
 
-A line of JSON comes in for each query. What goes out, a line each: `columns` and `types`; any number of pages of `rows`; then
-`end`, with how many there were and whether there are more. Or `error`, in words. When nobody listens any more it ends at once.
+Input is a line of JSON for each query. Output, a line each: `columns` and `types`; any number of pages of `rows`; then `end`,
+with their number and whether there are more. Or `error`, a message. The process ends at once when its input is closed.
 
-The walls around the connection; all but one hold even if a query got past the judge:
+The restrictions of the connection; all but one hold even if a query got past the judge:
 
-files       none can be opened but those of the run; none at all be written but in the room's own temporary folder.
-            `sqlite_scan` and its like open SQLite files past this setting: those the judge alone refuses
-extensions  none can be loaded or installed; there is no network without one
-settings    locked, these walls among them
-memory      of the engine as `ENGINE` says; of the whole process as `PROCESS_BYTES` says: lists and texts that a
-            function makes are not counted by the engine
-disk        what does not fit into memory takes at most `TEMPORARY` there
+files       only those of the run can be opened, and none written except in the process's own temporary folder.
+            `sqlite_scan` and similar functions open SQLite files in spite of this setting: only the judge refuses those
+extensions  none can be loaded or installed; without one there is no network access
+settings    locked, including these restrictions
+memory      `ENGINE` for the engine; `PROCESS_BYTES` for the whole process: lists and texts made by functions are not
+            counted by the engine
+disk        at most `TEMPORARY` for data that does not fit into memory
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ if TYPE_CHECKING:
 
 
 PROCESS_BYTES = 1 << 30
-"""A query whose functions need more is ended."""
+"""Memory limit of the process; a query whose functions need more is ended."""
 _PAGE_BYTES = 250_000
 _MOST_ROWS = 1000
 _LARGEST = 32_000_000
-"""Bytes of a page. A row can have more only if it is made of very many others."""
+"""Limit on the size of a page, bytes. A row can only be larger if it combines very many others."""
 _LONGEST_QUERY = 100_000
 _FULL = f"it needs more than {PROCESS_BYTES >> 20} MB; ask for less at once, with WHERE, LIMIT or fewer columns"
 
 
 def serve(boot: Mapping[str, Any]) -> None:
-    """Answer until nobody asks any more."""
+    """Execute queries until there are no more."""
     out = _only_ours()
-    # This process is killed in the end: what it makes on the disk is removed by who has started it.
+    # This process is killed in the end; its parent removes its temporary files.
     tempfile.tempdir = boot["temporary"]
     asked = _listen(boot["temporary"])
     bound_this_process()
@@ -111,10 +111,10 @@ def _answer(db: DuckDBPyConnection, query: str, limit: int | None) -> Iterator[d
 
 
 def _judged(db: DuckDBPyConnection, query: str) -> Statement:
-    """Return a query, parsed: it is what was judged that is carried out, and not its text.
+    """Parse and check a query; the parsed form is executed, not the text.
 
     Raises:
-        Refused: it is not one that may be carried out.
+        Refused: it may not be executed.
     """
     if len(query) > _LONGEST_QUERY:
         raise Refused(f"the query has {len(query):,} characters: expected at most {_LONGEST_QUERY:,}")
@@ -131,7 +131,7 @@ def _judged(db: DuckDBPyConnection, query: str) -> Statement:
 
 
 def _begun(db: DuckDBPyConnection, statement: Statement) -> DuckDBPyConnection | DuckDBPyRelation:
-    """Begin a query, and return what its rows come from. What Python knows less of than DuckDB comes as text."""
+    """Start a query, and return what its rows are fetched from. Values that Python cannot represent are converted to text."""
     db.execute(statement)
     columns = _described(db)
     if not any(is_said_in_words(type) for _, type in columns):
@@ -149,14 +149,14 @@ def _described(rows: DuckDBPyConnection | DuckDBPyRelation) -> list[tuple[str, s
 
 
 def _clean(columns: list[str], rows: list[list[Plain]]) -> list[list[Plain]]:
-    """Return the rows without the secrets in them, by the names of their columns too."""
+    """Return the rows redacted, taking the names of their columns into account."""
     if not may_hold_secret(str(msgspec.json.encode([columns, rows]), "utf-8")):
         return rows
     return [[redact({name: cell})[name] for name, cell in zip(columns, row, strict=True)] for row in rows]
 
 
 def _only_ours() -> BinaryIO:
-    """Keep standard output for the answers: what anything else writes there goes nowhere."""
+    """Reserve standard output for the results: other output is discarded."""
     out = os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
@@ -171,7 +171,7 @@ def _say(out: BinaryIO, said: dict[str, Any]) -> None:
 
 
 def _listen(temporary: str) -> queue.SimpleQueue[dict[str, Any]]:
-    """Return where the queries arrive. When there will be none any more, the process ends, also in the middle of one."""
+    """Return the queue of arriving queries. When the input is closed the process ends, even during a query."""
     asked: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
     def listen() -> None:
@@ -185,16 +185,16 @@ def _listen(temporary: str) -> queue.SimpleQueue[dict[str, Any]]:
 
 
 ENGINE = "512MB"
-"""Measured: enough to sort a log of 1,000,000 steps, 500 MB, by what is in it."""
+"""Measured: enough to sort a log of 1,000,000 steps, 500 MB, by its content."""
 TEMPORARY = "2GB"
 
 
 def wall_in(run: Run, paths: Sequence[str], temporary: str) -> DuckDBPyConnection:
-    """Put the walls up around the connection of a run, for good, and return it.
+    """Restrict the connection of a run permanently, and return it.
 
     Args:
         paths: what was opened: files, folders, patterns.
-        temporary: a folder that is there, and nobody else's.
+        temporary: an existing private folder.
     """
     db = run.db
     db.execute(f"CREATE VIEW views AS {about()}")
@@ -216,7 +216,7 @@ _OFF = ("python_enable_replacements", "python_scan_all_frames", "allow_community
 
 
 def _readable(paths: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the files and the folders that the views of a run read."""
+    """Return the files and folders that the views of a run read."""
     files: list[str] = []
     folders: list[str] = []
     for path in paths:
@@ -228,7 +228,7 @@ def _readable(paths: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def bound_this_process() -> None:
-    """Bound the memory of this process, and have it leave no picture of it behind. Only Linux keeps to the first."""
+    """Limit the memory of this process, and disable core dumps. Only Linux enforces the former."""
     import resource
 
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
@@ -247,7 +247,7 @@ _HINT = {
 
 
 def in_words(text: str, query: str) -> str:
-    """Return the message of an error of DuckDB's, which has it as JSON or as text."""
+    """Return the message of a DuckDB error, which may be JSON or text."""
     kind, _, rest = text.partition(" Error: ")
     said = object_of(rest)
     message = str(said.get("exception_message", rest or text))
@@ -258,7 +258,7 @@ def in_words(text: str, query: str) -> str:
 
 
 def place(query: str, at: int | None) -> str:
-    """Return where in a query something is, as ` (line 1, column 8)`; nothing if that is not known.
+    """Return a position in a query as ` (line 1, column 8)`; empty if it is unknown.
 
     Args:
         at: bytes of UTF-8 from its beginning.

@@ -1,6 +1,6 @@
-"""What the views of a run are, column by column: what `views` tells in SQL, and `docs/reference/views.md` on a page. Pure.
+"""Descriptions of the views of a run, column by column: for the view `views` in SQL, and `docs/reference/views.md`. Pure.
 
-The law: a view has exactly the columns that are described here, of these types; a test compares them.
+Invariant: a view has exactly the columns described here, with these types; a test compares them.
 """
 
 from __future__ import annotations
@@ -19,70 +19,70 @@ class Column:
 
     name: str
     type: str
-    """As DuckDB writes it."""
+    """DuckDB's name of the type."""
     unit: str
-    """`s` seconds, `share` 0 to 1, `money` in the currency of the account; empty where there is none."""
+    """`s` seconds, `share` 0 to 1, `money` in the currency of the account; empty if there is none."""
     meaning: str
 
 
 @frozen
 class View:
-    """One view: what a row is, and the columns in their order."""
+    """A view: what a row is, and its columns in order."""
 
     rows: str
     columns: tuple[Column, ...]
 
 
 def at(name: str, what: str) -> Column:
-    """Return a column that says when something happened."""
+    """Return a column with the time of something."""
     return Column(name, "TIMESTAMP", "UTC", f"when {what}")
 
 
 SEQ = (
-    Column("seq", "BIGINT", "", "place among all records: what happened before what"),
+    Column("seq", "BIGINT", "", "position among all records, in order of recording"),
     at("timestamp", "it was recorded"),
 )
 HEAD = (
     *SEQ,
-    Column("run", "VARCHAR", "", "the life of the program that recorded it; empty for messages from elsewhere"),
-    Column("harness", "VARCHAR", "", "whose it is; empty for what concerns all"),
-    Column("attempt", "INTEGER", "", "which life of the harness, from 1; 0 before the first"),
+    Column("run", "VARCHAR", "", "the run that recorded it; empty for messages from elsewhere"),
+    Column("harness", "VARCHAR", "", "the harness; empty for records about all of them"),
+    Column("attempt", "INTEGER", "", "number of the attempt, from 1; 0 before the first"),
 )
-WHERE = (*HEAD, Column("step_number", "BIGINT", "", "the step it belongs to, made or being made; else the last one before it"))
+WHERE = (*HEAD, Column("step_number", "BIGINT", "", "the step it belongs to, recorded or in progress; else the last one"))
 
 
 _MONEY = "DECIMAL(38,18)"
 
 WORK: dict[str, View] = {
     "features": View(
-        "a row for each try at a feature, or at a task of a pipeline, and for each change of where one stands",
+        "a row for each try at a feature, or at a task of a pipeline, and for each change of its status",
         (
             *WHERE,
             Column("kind", "VARCHAR", "", "what the step did: `turn`, `recheck`, `recover`, `orders`, `judge`, …"),
             Column("feature", "VARCHAR", "", "its id"),
             Column("turn", "INTEGER", "", "which try at it, from 1"),
-            Column("is_try", "BOOLEAN", "", "whether it was a try, and not something said of it"),
+            Column("is_try", "BOOLEAN", "", "whether it was a try, and not a change of status"),
             Column("status", "VARCHAR", "", "`passed`, `not_validated`, `interrupted`, `failed`, `set_back`, `blocked`, …"),
             Column("passed", "BOOLEAN", "", "whether the try passed; NULL if it counts as none"),
-            Column("regressed", "BOOLEAN", "", "whether it had passed before, and does not any more"),
-            Column("blocked", "BOOLEAN", "", "whether it waits for a person since"),
+            Column("regressed", "BOOLEAN", "", "whether it had passed before, and no longer does"),
+            Column("blocked", "BOOLEAN", "", "whether it waits for human action since then"),
             Column("reason", "VARCHAR", "", "why, in at most 300 characters"),
-            Column("validator", "VARCHAR", "", "who judged it"),
+            Column("validator", "VARCHAR", "", "the validator"),
             Column("commit", "VARCHAR", "", "the commit of the work, if there is a repository"),
             Column("duration_s", "DOUBLE", "s", "how long the try took"),
-            Column("agent_s", "DOUBLE", "s", "thereof the agent"),
-            Column("tokens", "BIGINT", "", "what the agent says it has used"),
-            Column("money", _MONEY, "money", "what the agent says it has cost"),
-            Column("tool_calls", "BIGINT", "", "what the agent says it has called"),
+            Column("agent_s", "DOUBLE", "s", "the agent's part of it"),
+            Column("tokens", "BIGINT", "", "usage reported by the agent"),
+            Column("money", _MONEY, "money", "cost reported by the agent"),
+            Column("tool_calls", "BIGINT", "", "calls reported by the agent"),
         ),
     ),
     "feature_standing": View(
-        "a row for each feature or task that was ever listed, and where it stands",
+        "a row for each feature or task that was ever listed, with its status",
         (
-            Column("harness", "VARCHAR", "", "whose it is"),
+            Column("harness", "VARCHAR", "", "the harness"),
             Column("feature", "VARCHAR", "", "its id"),
             Column("status", "VARCHAR", "", "`passed`, `pending` or `blocked`"),
-            Column("tries", "BIGINT", "", "that have a result"),
+            Column("tries", "BIGINT", "", "tries with a result"),
             Column("tries_to_pass", "BIGINT", "", "until it first passed; NULL if it never has"),
             Column("interruptions", "BIGINT", "", "tries without a result"),
             Column("regressions", "BIGINT", "", "how often it was set back"),
@@ -93,10 +93,10 @@ WORK: dict[str, View] = {
             at("passed_at", "it first passed"),
             at("last_at", "the last step about it was made"),
             Column("duration_s", "DOUBLE", "s", "of all its tries"),
-            Column("agent_s", "DOUBLE", "s", "thereof the agent"),
+            Column("agent_s", "DOUBLE", "s", "the agent's part of it"),
             Column("tokens", "BIGINT", "", "of all its tries"),
             Column("money", _MONEY, "money", "of all its tries"),
-            Column("last_failure", "VARCHAR", "", "why it last did not pass"),
+            Column("last_failure", "VARCHAR", "", "reason why it last did not pass"),
             Column("listed_step", "BIGINT", "", "the step that listed it"),
         ),
     ),
@@ -111,23 +111,23 @@ WORK: dict[str, View] = {
             Column("quantity", _MONEY, "", "units of it"),
             Column("price", _MONEY, "money", "of a unit"),
             Column("fee", _MONEY, "money", "of the fill"),
-            Column("realised", _MONEY, "money", "what a sale brought beyond average cost; NULL if it is one of several"),
-            Column("order_id", "VARCHAR", "", "as the harness calls the order"),
-            Column("fill_id", "VARCHAR", "", "as the venue calls the fill"),
-            Column("wanted_by", "VARCHAR", "", "what had the order placed"),
+            Column("realised", _MONEY, "money", "gain of a sale over average cost; NULL if it is one of several"),
+            Column("order_id", "VARCHAR", "", "the harness's id of the order"),
+            Column("fill_id", "VARCHAR", "", "the venue's id of the fill"),
+            Column("wanted_by", "VARCHAR", "", "why the order was placed"),
         ),
     ),
     "equity": View(
-        "a row for each step of a trading harness: where the account stood after it",
+        "a row for each step of a trading harness: the account after it",
         (
             *WHERE,
             at("time", "the bar began that the step was about"),
-            Column("equity", _MONEY, "money", "what the account is worth"),
-            Column("cash", _MONEY, "money", "thereof in cash"),
-            Column("exposure_share", "DOUBLE", "share", "of the equity that is not in cash; negative if more is"),
-            Column("drawdown_share", "DOUBLE", "share", "below the highest equity until then"),
-            Column("risk", "VARCHAR", "", "what the limits said"),
-            Column("latched", "BOOLEAN", "", "whether no order may be placed"),
+            Column("equity", _MONEY, "money", "value of the account"),
+            Column("cash", _MONEY, "money", "the part in cash"),
+            Column("exposure_share", "DOUBLE", "share", "share of the equity that is not in cash; negative if more is"),
+            Column("drawdown_share", "DOUBLE", "share", "below the highest equity so far"),
+            Column("risk", "VARCHAR", "", "result of the limits"),
+            Column("latched", "BOOLEAN", "", "whether placing orders is blocked"),
             Column("positions", "JSON", "", "units by symbol"),
         ),
     ),
@@ -136,12 +136,12 @@ WORK: dict[str, View] = {
 
 VIEWS: dict[str, View] = {
     "records": View(
-        "everything that was recorded, in one order; the other views are made of it",
+        "all records, in one order; the other views are derived from it",
         (
             *HEAD,
             Column("step", "BIGINT", "", "the step it belongs to: of a step its number, of an event the last step before it"),
             Column("kind", "VARCHAR", "", "`step`, `message`, `intent`, `outcome`, `output`, `budget`, … or that of an event"),
-            Column("body", "JSON", "", "all else that is known of it"),
+            Column("body", "JSON", "", "all other fields"),
         ),
     ),
     "steps": View(
@@ -149,76 +149,76 @@ VIEWS: dict[str, View] = {
         (
             *HEAD,
             Column("step_number", "BIGINT", "", "counts from 1 in each harness, without gaps, over all its attempts"),
-            Column("input", "JSON", "", "what the step was given"),
-            Column("output", "JSON", "", "what came of it"),
-            Column("delta", "JSON", "", "what it changed of the state; `{}` if nothing"),
-            Column("summary", "VARCHAR", "", "the change in words, if the harness gave any"),
+            Column("input", "JSON", "", "input of the step"),
+            Column("output", "JSON", "", "output of the step"),
+            Column("delta", "JSON", "", "change of the state; `{}` if none"),
+            Column("summary", "VARCHAR", "", "summary of the change, if the harness gave one"),
             Column("work_s", "DOUBLE", "s", "from the resumption of `execute()` to its `yield`; NULL if not recorded"),
-            Column("agent_s", "DOUBLE", "s", "thereof with an agent"),
-            Column("effects_s", "DOUBLE", "s", "thereof in effects: `once()`"),
-            Column("waiting_s", "DOUBLE", "s", "thereof waiting: for time, messages, approvals, or a budget"),
-            Column("held_s", "DOUBLE", "s", "held by an operator before it"),
+            Column("agent_s", "DOUBLE", "s", "time in agents, part of `work_s`"),
+            Column("effects_s", "DOUBLE", "s", "time in effects (`once()`), part of `work_s`"),
+            Column("waiting_s", "DOUBLE", "s", "time waiting for time, messages, approvals, or a budget, part of `work_s`"),
+            Column("held_s", "DOUBLE", "s", "paused by an operator before it"),
             Column("previous_commit_s", "DOUBLE", "s", "from the `yield` of the step BEFORE this one until that was on disk"),
-            Column("consumed", "BIGINT[]", "", "`seq` of each message that it used up"),
+            Column("consumed", "BIGINT[]", "", "`seq` of each message that it consumed"),
         ),
     ),
     "events": View(
-        "a row for each record that is neither a step nor of an effect: the lives of harnesses, messages, approvals, outputs",
+        "a row for each record that is neither a step nor of an effect: lifecycle events, messages, approvals, outputs",
         (
             *WHERE,
             Column("kind", "VARCHAR", "", "`started`, `failed`, `restarting`, `completed`, `stopped`, `message`, …"),
-            Column("cause", "VARCHAR", "", "why, if it says so"),
-            Column("error", "VARCHAR", "", "class of the error, of `failed`"),
-            Column("body", "JSON", "", "all else that is known of it"),
+            Column("cause", "VARCHAR", "", "cause, if there is one"),
+            Column("error", "VARCHAR", "", "class of the error of `failed`"),
+            Column("body", "JSON", "", "all other fields"),
         ),
     ),
     "messages": View(
         "a row for each message that was sent to a harness",
         (
             *SEQ,
-            Column("harness", "VARCHAR", "", "to whom"),
-            Column("sender", "VARCHAR", "", "from whom"),
-            Column("message", "JSON", "", "what was sent"),
-            Column("consumed_step", "BIGINT", "", "the step that used it up; NULL if none has yet"),
-            Column("body", "JSON", "", "the same as `message`, as the file of a store has it"),
+            Column("harness", "VARCHAR", "", "the recipient"),
+            Column("sender", "VARCHAR", "", "the sender"),
+            Column("message", "JSON", "", "the message"),
+            Column("consumed_step", "BIGINT", "", "the step that consumed it; NULL if none has yet"),
+            Column("body", "JSON", "", "the same as `message`, as in the view of the store's file"),
         ),
     ),
     "effects": View(
-        "a row for each effect of each step: its newest try, and what became of that",
+        "a row for each effect of each step: its newest attempt and outcome",
         (
             *WHERE,
             Column("key", "VARCHAR", "", "its name within the step"),
-            Column("outcome", "VARCHAR", "", "`confirmed`, `refused`, `not_done`, `unknown`; `begun` if that is all there is"),
-            Column("arguments", "JSON", "", "what it was given"),
-            Column("result", "JSON", "", "what it came to, if it is confirmed"),
-            Column("reason", "VARCHAR", "", "why, if it is not confirmed; else empty"),
+            Column("outcome", "VARCHAR", "", "`confirmed`, `refused`, `not_done`, `unknown`; `begun` if there is no outcome"),
+            Column("arguments", "JSON", "", "arguments of the effect"),
+            Column("result", "JSON", "", "its result, if it is confirmed"),
+            Column("reason", "VARCHAR", "", "reason, if it is not confirmed; else empty"),
             Column("idempotent", "BOOLEAN", "", "whether doing it twice is the same as doing it once"),
-            Column("settled_by", "VARCHAR", "", "`operator` if a person has said what became of it; else empty"),
+            Column("settled_by", "VARCHAR", "", "`operator` if a person settled it; else empty"),
             at("ended", "its outcome was recorded"),
             Column("took_s", "DOUBLE", "s", "from `timestamp` to `ended`, by the wall clock"),
             Column("tries", "BIGINT", "", "how often it was begun"),
         ),
     ),
     "approvals": View(
-        "a row for each request for an approval",
+        "a row for each approval request",
         (
             *WHERE,
-            Column("id", "VARCHAR", "", "what it is answered by"),
+            Column("id", "VARCHAR", "", "id for the answer"),
             Column("key", "VARCHAR", "", "its name within the step"),
-            Column("category", "VARCHAR", "", "of the action"),
-            Column("summary", "VARCHAR", "", "the action in words"),
-            Column("arguments", "JSON", "", "the action exactly"),
-            Column("digest", "VARCHAR", "", "a hash of the action: the answer is for nothing else"),
-            at("expires", "it cannot be answered any more"),
+            Column("category", "VARCHAR", "", "category of the action"),
+            Column("summary", "VARCHAR", "", "summary of the action"),
+            Column("arguments", "JSON", "", "arguments of the action"),
+            Column("digest", "VARCHAR", "", "hash of the action; the answer is valid for nothing else"),
+            at("expires", "it expires"),
             Column(
                 "verdict",
                 "VARCHAR",
                 "",
-                "`approved` or `denied`, which wins, also once it is reopened; NULL if nobody has answered",
+                "`approved` or `denied`, which takes precedence, even when reopened; NULL without an answer",
             ),
             Column("answered_by", "VARCHAR", "", "who"),
             Column("reason", "VARCHAR", "", "why"),
-            Column("used", "BOOLEAN", "", "whether the action was begun on the strength of it"),
+            Column("used", "BOOLEAN", "", "whether the action was begun with this approval"),
             at("answered", "it was answered"),
             Column("waited_s", "DOUBLE", "s", "from the request to the answer; NULL if there is none"),
         ),
@@ -227,7 +227,7 @@ VIEWS: dict[str, View] = {
         "a row for each attempt that was started, and how it ended",
         (
             Column("seq", "BIGINT", "", "of the event that started it"),
-            Column("run", "VARCHAR", "", "the life of the program"),
+            Column("run", "VARCHAR", "", "the run"),
             Column("harness", "VARCHAR", "", "whose"),
             Column("attempt", "INTEGER", "", "counts from 1 in each harness"),
             at("started", "it began"),
@@ -238,41 +238,41 @@ VIEWS: dict[str, View] = {
             Column("steps", "BIGINT", "", "how many it made"),
             Column(
                 *("ended_by", "VARCHAR", ""),
-                "kind of event; `taken_down` if it ended for the sake of a sibling, which is no failure; `killed` if nothing "
-                "was recorded of its end, and a later one began; NULL if it may be under way",
+                "kind of event; `taken_down` if it ended because of a sibling, which is not a failure; `killed` if nothing "
+                "was recorded of its end, and a later one began; NULL if it may be running",
             ),
-            Column("cause", "VARCHAR", "", "why it ended, if that is said"),
+            Column("cause", "VARCHAR", "", "cause of its end, if there is one"),
             Column("error", "VARCHAR", "", "class of the error, if it failed"),
-            Column("restart_delay_s", "DOUBLE", "s", "how long the next one was put off; NULL if there was to be none"),
+            Column("restart_delay_s", "DOUBLE", "s", "delay of the next attempt; NULL if there was none"),
         ),
     ),
     "harnesses": View(
-        "a row for each harness, and where it stands",
+        "a row for each harness, with its status",
         (
             Column("seq", "BIGINT", "", "of its first record"),
             Column("harness", "VARCHAR", "", "its name"),
             Column("status", "VARCHAR", "", "`running`, `backing_off`, `paused`, `completed`, `failed`, `stopped`, …"),
-            Column("attempt", "INTEGER", "", "the last one"),
-            Column("current_step", "BIGINT", "", "its last step; 0 if there is none"),
-            Column("steps", "BIGINT", "", "how many there are in what was opened"),
+            Column("attempt", "INTEGER", "", "number of the last attempt"),
+            Column("current_step", "BIGINT", "", "number of its last step; 0 if there is none"),
+            Column("steps", "BIGINT", "", "number of steps in what was opened"),
             at("first_timestamp", "its first record was made"),
             at("last_timestamp", "its last record was made"),
         ),
     ),
     "outputs": View(
-        "a row for each line that a program which a harness runs has written",
+        "a row for each line written by a program that a harness runs",
         (
             *WHERE,
             Column("line", "VARCHAR", "", "without its end"),
-            Column("source", "VARCHAR", "", "where it came from, such as `stdout`; else empty"),
+            Column("source", "VARCHAR", "", "source of the line, such as `stdout`; else empty"),
         ),
     ),
     "attachments": View(
-        "a row for each thing that was put on record beside a step",
+        "a row for each record attached to a step",
         (
             *WHERE,
             Column("kind", "VARCHAR", "", "`evidence`, `task` or `guardrail`"),
-            Column("body", "JSON", "", "what it says"),
+            Column("body", "JSON", "", "content of the record"),
         ),
     ),
     "budgets": View(
@@ -280,11 +280,11 @@ VIEWS: dict[str, View] = {
         (
             *WHERE,
             Column("change", "VARCHAR", "", "`funded`, `reserved`, `settled`, `overspent`, `forfeited` or `charged`"),
-            Column("pools", "VARCHAR[]", "", "the budgets that it concerns"),
-            Column("reservation", "BIGINT", "", "`seq` of the reservation that it is about"),
-            Column("amounts", "JSON", "", "what was reserved, by field"),
-            Column("spent", "JSON", "", "what it came to, by field"),
-            Column("limits", "JSON", "", "what may be spent, by field"),
+            Column("pools", "VARCHAR[]", "", "the pools that it concerns"),
+            Column("reservation", "BIGINT", "", "`seq` of its reservation"),
+            Column("amounts", "JSON", "", "reserved amounts, by field"),
+            Column("spent", "JSON", "", "charged amounts, by field"),
+            Column("limits", "JSON", "", "limits, by field"),
         ),
     ),
     **WORK,
@@ -292,12 +292,14 @@ VIEWS: dict[str, View] = {
         "a row for each column of each view: this page, in SQL",
         (
             Column("view", "VARCHAR", "", "its name"),
-            Column("version", "INTEGER", "", "of its columns: a new one may come, none goes or changes within a version"),
-            Column("position", "INTEGER", "", "of the column, from 1"),
-            Column("column_name", "VARCHAR", "", "of the column"),
-            Column("type", "VARCHAR", "", "of DuckDB"),
-            Column("unit", "VARCHAR", "", "of a number: `s` seconds, `share` 0 to 1; else empty"),
-            Column("meaning", "VARCHAR", "", "in words"),
+            Column(
+                "version", "INTEGER", "", "of the columns: within a version columns may be added, none is removed or changed"
+            ),
+            Column("position", "INTEGER", "", "position of the column, from 1"),
+            Column("column_name", "VARCHAR", "", "name of the column"),
+            Column("type", "VARCHAR", "", "DuckDB's name of its type"),
+            Column("unit", "VARCHAR", "", "unit of a number: `s` seconds, `share` 0 to 1; else empty"),
+            Column("meaning", "VARCHAR", "", "description of the column"),
         ),
     ),
 }

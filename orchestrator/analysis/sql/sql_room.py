@@ -1,7 +1,7 @@
-"""A room: a process that holds one run, behind walls, and is asked queries. Whatever a query does, it does it there.
+"""A query process: it holds one run, sandboxed, and executes queries. Whatever a query does, it does it there.
 
-The law: what is asked can neither write, nor read anything but the run, nor take more memory than the room has; and it can be
-ended at any moment, by ending the process. The next query gets a new one. What it gives goes through a pipe as plain data:
+Invariant: a query can neither write, nor read anything but the run, nor use more memory than the process may; it can be
+stopped at any moment by killing the process, and the next query starts a new one. Results go through a pipe as plain data:
 
 DuckDB              in the pipe                          in Python
 whole numbers       numbers                              int
@@ -9,7 +9,7 @@ DOUBLE, FLOAT       numbers; NaN, Infinity as text       float
 DECIMAL             text                                 Decimal
 TIMESTAMP, DATE     text, ISO 8601                       datetime, date
 JSON                text                                 str
-LIST, STRUCT, MAP   lists and objects                    list, dict; what is in them as in the pipe
+LIST, STRUCT, MAP   lists and objects                    list, dict; items as in the pipe
 anything else       text                                 str
 """
 
@@ -50,12 +50,12 @@ class QueryFailed(UsageError):
 
 
 class QueryStopped(OrchestratorError):
-    """A query took more than it may, or was stopped."""
+    """A query exceeded a limit, or was stopped."""
 
 
 @frozen
 class Head:
-    """What a query gives: the columns, and their types as DuckDB writes them."""
+    """The columns of a result, and DuckDB's names of their types."""
 
     columns: tuple[str, ...] = field(converter=tuple)
     types: tuple[str, ...] = field(converter=tuple)
@@ -70,15 +70,15 @@ class Page:
 
 @frozen
 class End:
-    """There are no more rows to be had."""
+    """The end of a result."""
 
     rows: int
     more: bool
-    """Whether a limit has kept some back."""
+    """Whether there are more rows than the limit."""
 
 
 class Room:
-    """Asked by one thread at a time; `stop` may be called from any other.
+    """The parent's side of a query process. Use it from one thread at a time; `stop` may be called from any other.
 
     Args:
         paths: a store, a log, a pattern, or exported Parquet; or several logs.
@@ -91,16 +91,16 @@ class Room:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._stopped = ""
         self._heard = bytearray()
-        """What the process has said, and nobody has read yet."""
+        """Output of the process that was not read yet."""
 
     def ask(
         self, query: str, *, limit: int | None = None, timeout_s: float | None = None
     ) -> Generator[Head | Page | End, None, None]:
-        """Yield the head, the pages and the end of what a query gives. Leaving it early stops the query.
+        """Yield the head, the pages and the end of a query's result. Closing the generator early stops the query.
 
         Raises:
             QueryFailed: the query is refused, or wrong.
-            QueryStopped: it took longer than `timeout_s`, or more memory than there is.
+            QueryStopped: it took longer than `timeout_s`, or exceeded the memory limit.
             UsageError: there is no such run.
         """
         process = self._started()
@@ -114,7 +114,7 @@ class Room:
             while True:
                 said = self._hear(process)
                 if "error" in said:
-                    # After a query that has taken all, what is left of the process is too little for another one.
+                    # After a query that exhausted its memory, the process has too little left for another one.
                     whole = not said.get("spent")
                     raise (QueryFailed if whole else QueryStopped)(f"sql: {said['error']}")
                 if "end" in said:
@@ -129,14 +129,14 @@ class Room:
                 self.close()
 
     def stop(self, why: str = "the query was stopped") -> None:
-        """End what is asked now; whoever asked gets a `QueryStopped` that says why."""
+        """Stop the current query; `ask` then raises `QueryStopped` with the reason."""
         self._stopped = why
         process = self._process
         if process is not None:
             process.kill()
 
     def close(self) -> None:
-        """End the process. A later query starts another."""
+        """Kill the process. A later query starts another."""
         process, self._process = self._process, None
         self._heard.clear()
         if process is not None:
@@ -162,7 +162,7 @@ class Room:
         self.close()
         self._temporary = tempfile.TemporaryDirectory(prefix="orchestrator-sql-")
         self._process = process = subprocess.Popen(
-            # In a session of its own, so that Ctrl-C reaches whoever asks, and not what is asked.
+            # In a session of its own, so that Ctrl-C reaches the caller and not the query process.
             [sys.executable, "-I", "-c", _BOOT],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -188,7 +188,7 @@ class Room:
         return said
 
     def _line(self, descriptor: int) -> bytes:
-        """Return the next line. A signal that comes just before a blocking read would be seen only after it: wait in turns."""
+        """Return the next line. Waits in short turns: a signal just before a blocking read would be noticed only after it."""
         heard = self._heard
         turns = select.poll()
         turns.register(descriptor, select.POLLIN)
@@ -218,12 +218,12 @@ _MADE: dict[str, Callable[[str], Any]] = {
 
 
 def is_said_in_words(type: str) -> bool:
-    """Return whether a column of a type of DuckDB is to be turned into text by DuckDB itself: Python knows less of it."""
+    """Return whether DuckDB itself must convert a column of this type to text, because Python cannot represent it."""
     return any(word in type for word in ("TIME ZONE", "INTERVAL", "TIMESTAMP_", "BIT", "UNION", "VARIANT", "BIGNUM"))
 
 
 def plain(value: Any) -> Plain:
-    """Return one value as it goes through the pipe."""
+    """Return a value as it is sent through the pipe."""
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, float):
@@ -240,7 +240,7 @@ def plain(value: Any) -> Plain:
 
 
 def made(value: Plain, type: str) -> Any:
-    """Return a value from the pipe as Python has it."""
+    """Return a value from the pipe as a Python value."""
     if not isinstance(value, str):
         return value
     if type.startswith("DECIMAL"):

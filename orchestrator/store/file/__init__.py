@@ -1,1 +1,1 @@
-"""The file of a SQLite store: its tables, its locks, and who has it open."""
+"""The file of a SQLite store: its tables, its locks, and the processes that have it open."""

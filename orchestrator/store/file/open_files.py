@@ -1,10 +1,10 @@
-"""Which stores this process has open: for writing by the one SQLite that Python has, for reading by another one.
+"""The stores that this process has open: for writing by Python's SQLite, for reading by another SQLite library.
 
-The law: a file that this process writes is never opened or closed but by the SQLite that writes it. Closing any descriptor of
-a file lets go of every lock that the process holds on it ("How To Corrupt An SQLite Database File", 2.2), and another SQLite,
-such as the one in DuckDB's extension, knows nothing of those locks. Who reads by another one therefore says so first, with
-`reading_beside`, and how it can be made to let go. Whether it has is looked up among the descriptors of the process: a query
-that is not fetched to its end holds the file, whatever it was detached from.
+Invariant: a file that this process writes is opened and closed only by the SQLite that writes it. Closing any descriptor of a
+file releases every lock that the process holds on it ("How To Corrupt An SQLite Database File", 2.2), and another SQLite
+library, such as the one in DuckDB's extension, does not know of those locks. So a reader with another library registers first
+with `reading_beside`, and provides a way to make it close the file. Whether it has closed it is checked among the process's
+descriptors: a query that is not fetched to its end keeps the file open even after a detach.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _Identity: TypeAlias = tuple[int, int]
 
 _DESCRIPTORS = Path("/proc/self/fd")
 _BESIDE = ("-wal", "-shm", "-journal")
-"""How the files that SQLite has beside a store are called."""
+"""Suffixes of the files that SQLite keeps beside a store."""
 _lock = threading.RLock()
 _written: dict[_Identity, list[Path]] = {}
 _open: weakref.WeakSet[Writing] = weakref.WeakSet()
-"""In a forked process, the parent's too."""
+"""Open writers; in a forked process, the parent's too."""
 _beside: dict[_Identity, list[Callable[[], None]]] = {}
 _ever_beside: set[_Identity] = set()
 
 
 class Writing(Connection):
-    """A connection that writes a store. As long as it is open, `is_written` knows of it."""
+    """A connection that writes a store. `is_written` reports the store while it is open."""
 
     _of: _Identity | None = None
     _path: Path
@@ -46,17 +46,17 @@ class Writing(Connection):
 
     @classmethod
     def to(cls, path: Path, busy_s: float) -> Writing:
-        """Return a connection to a file, which is made if it is not there, once nobody reads it by another SQLite.
+        """Open a file, creating it if necessary, once no other SQLite library reads it.
 
         Raises:
-            StoreUnusable: somebody still does.
+            StoreUnusable: one still does.
             sqlite3.Error: it cannot be opened.
         """
         with _lock:
             _check_not_inherited(path)
             _have_let_go(path)
-            with suppress(OSError):  # it is there, or SQLite says why it cannot be made
-                # What agents write is nobody else's to read. The files that SQLite has beside it get its permissions.
+            with suppress(OSError):  # It exists already, or SQLite reports why it cannot be created.
+                # Agents' data is private to the user. SQLite's files beside the store get the same permissions.
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o660))
             db = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False, factory=cls)
             db._pid = os.getpid()
@@ -79,17 +79,17 @@ class Writing(Connection):
 
 
 def _check_not_inherited(path: Path) -> None:
-    """Refuse a file that the process from which this one was forked had open: SQLite believes to have its locks."""
+    """Raise if the process that this one was forked from had the file open: SQLite would assume that it holds the locks."""
     found = _identity(path)
     if found is not None and any(db._of == found and db._pid != os.getpid() for db in _open):  # pyright: ignore[reportPrivateUsage]
         raise StoreUnusable(
-            f"{path} was open in the process from which this one was forked: expected a process that was started anew; use "
-            "`spawn` instead of `fork`, or give what was computed back to the parent"
+            f"{path} was open in the process from which this one was forked: expected a newly started process; use "
+            "`spawn` instead of `fork`, or return the results to the parent"
         )
 
 
 def _keep_open() -> None:
-    """Keep a forked process from ever closing its parent's connections: it would do so in the parent's name."""
+    """Keep a forked process from closing its parent's connections, which would act on the parent's files."""
     global _lock
     _lock = threading.RLock()
     for db in list(_open):
@@ -108,7 +108,7 @@ def is_written(path: Path) -> bool:
 
 
 def is_beside_store(path: Path) -> bool:
-    """Return whether a file is one that SQLite has beside a store, by its name or because this process writes that store."""
+    """Return whether SQLite keeps this file beside a store, judged by its name, or by the stores that this process writes."""
     for end in _BESIDE:
         if path.name.endswith(end) and path.name != end and path.with_name(path.name.removesuffix(end)).exists():
             return True
@@ -119,10 +119,10 @@ def is_beside_store(path: Path) -> bool:
 
 
 def reading_beside(path: Path, let_go: Callable[[], None]) -> bool:
-    """Say that the file is going to be read by another SQLite; False if that cannot be, because this process writes it.
+    """Register a reader with another SQLite library; return False if this process writes the file.
 
     Args:
-        let_go: is called before this process begins to write it, until it has once not raised. Has to close the file.
+        let_go: called before this process begins to write the file, until it returns without raising; must close the file.
     """
     found = _identity(path)
     with _lock:
@@ -134,7 +134,7 @@ def reading_beside(path: Path, let_go: Callable[[], None]) -> bool:
 
 
 def read_no_more(path: Path, let_go: Callable[[], None]) -> None:
-    """Say that the other SQLite has closed the file."""
+    """Unregister a reader: the other SQLite library has closed the file."""
     found = _identity(path)
     with _lock, suppress(KeyError, ValueError):
         if found is not None:
@@ -142,7 +142,7 @@ def read_no_more(path: Path, let_go: Callable[[], None]) -> None:
 
 
 def _have_let_go(path: Path) -> None:
-    """Have whoever reads the file by another SQLite let go of it. A query that is not fetched to its end does not."""
+    """Make readers with another SQLite library close the file. A query that is not fetched to its end keeps it open."""
     found = _identity(path)
     if found is None or found not in _ever_beside or _written.get(found):
         return
@@ -152,7 +152,7 @@ def _have_let_go(path: Path) -> None:
         try:
             let_go()
         except Exception as error:
-            raise _still_read(path, f"it does not let go of it ({error}); close") from error
+            raise _still_read(path, f"it does not close it ({error}); close") from error
         read_no_more(path, let_go)
     if _DESCRIPTORS.exists() and _is_held_beside(path.resolve(), found):
         gc.collect()
@@ -162,16 +162,16 @@ def _have_let_go(path: Path) -> None:
 
 def _still_read(path: Path, what: str) -> StoreUnusable:
     return StoreUnusable(
-        f"{path} is still being read by an analysis in this process: expected nobody who would take the locks from what "
-        f"writes it; {what} the analysis, then start"
+        f"{path} is still being read by an analysis in this process: expected no reader that would release the writer's "
+        f"locks; {what} the analysis, then start"
     )
 
 
 def _is_held_beside(path: Path, found: _Identity) -> bool:
-    """Return whether another SQLite than Python's has the file open.
+    """Return whether another SQLite library than Python's has the file open.
 
-    Each has the shared memory of a file open once, however many connections it has. Of the file itself there can be more
-    descriptors than connections: SQLite keeps those of closed connections as long as another one has a lock.
+    Each library maps the shared memory of a file once, however many connections it has. The file itself may have more
+    descriptors than connections: SQLite keeps those of closed connections while another connection has a lock.
     """
     shared = Path(f"{path}-shm")
     held = _count_descriptors(shared)
@@ -186,7 +186,7 @@ def _is_held_beside(path: Path, found: _Identity) -> bool:
 
 
 def _count_descriptors(path: Path, found: _Identity | None = None) -> int:
-    """Return how many descriptors of this process are that file, or one that was there by that name and is gone."""
+    """Return how many descriptors of this process refer to that file, or to a deleted one of that name."""
     found = found or _identity(path)
     held = 0
     for descriptor in _DESCRIPTORS.iterdir():
@@ -196,7 +196,7 @@ def _count_descriptors(path: Path, found: _Identity | None = None) -> int:
 
 
 def _identity(path: Path) -> _Identity | None:
-    """Return what the file is, whatever name it is reached by; None if it is not there, or cannot be looked at."""
+    """Return the identity of a file, independent of its name; None if it does not exist or cannot be examined."""
     try:
         return _find(path)
     except OSError:
@@ -204,10 +204,10 @@ def _identity(path: Path) -> _Identity | None:
 
 
 def _find(file: str | Path) -> _Identity | None:
-    """Return what a file is; None if it is not there.
+    """Return the identity of a file; None if it does not exist.
 
     Raises:
-        OSError: it cannot be looked at.
+        OSError: it cannot be examined.
     """
     try:
         status = os.stat(file)
@@ -220,9 +220,9 @@ _ENDS = ("", "-wal", "-shm")
 
 
 class Presence:
-    """The files of one store, as they were when it was opened. What was not there then is not looked for.
+    """The files of one store as they were when it was opened.
 
-    A file that was deleted or replaced can be written to as before: everything succeeds, and nothing of it will ever be read.
+    Writing to a deleted or replaced file succeeds as before, but nobody will ever read what was written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -230,15 +230,15 @@ class Presence:
         self._known = {file: known for end in _ENDS if (known := _find(file := f"{path}{end}")) is not None}
 
     def check(self) -> None:
-        """Return if all are there. Three calls to the system, of a microsecond each.
+        """Raise if a file is missing or replaced. Three system calls, a microsecond each.
 
         Raises:
-            StoreUnusable: one is not, or is another.
+            StoreUnusable: a file is missing, or is another one.
         """
         for file, known in self._known.items():
             try:
                 found = _find(file)
-            except OSError:  # it cannot be looked at, which says nothing
+            except OSError:  # It cannot be examined, which proves nothing.
                 continue
             if found != known:
                 raise StoreUnusable(
@@ -254,11 +254,11 @@ _LOOK = "SELECT count(*) FROM sqlite_master"
 
 
 def connect_reader(path: Path, factory: type[ConnectionT], *, check_same_thread: bool = True) -> ConnectionT:
-    """Return a connection that reads, whatever can be written beside the file.
+    """Return a read connection that works whatever can be written beside the file.
 
-    SQLite reads a write-ahead log by a file of shared memory that it makes beside the store. Where it cannot make one (a
-    read-only mount or folder, a user without rights to it), a log that is there is read into memory, and a store without a log
-    as it is. Nobody holds a lock then: who writes meanwhile, by another way to the file, may be seen in parts.
+    SQLite reads a write-ahead log by means of a shared-memory file beside the store. Where it cannot create one (a read-only
+    mount or folder, missing permissions), an existing log is read into memory, and a store without a log as it is. No lock is
+    held then, so concurrent writes may be seen partially.
     """
     uri = f"file:{quote(str(path))}?mode=ro"
     for suffix, statement in ("", ""), *_without_shared_memory(path):
@@ -271,7 +271,7 @@ def connect_reader(path: Path, factory: type[ConnectionT], *, check_same_thread:
             db.execute(_LOOK).fetchone()
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
-                return db  # what is wrong with it is told when it is read
+                return db  # Errors in it are reported when it is read.
             db.close()
         except sqlite3.DatabaseError:
             return db
@@ -281,7 +281,7 @@ def connect_reader(path: Path, factory: type[ConnectionT], *, check_same_thread:
 
 
 def _without_shared_memory(path: Path) -> list[tuple[str, str]]:
-    """Return how to open it without: what to add to its address, and a statement before the first."""
+    """Return how to open it without shared memory: an addition to the URI, and a statement to run first."""
     log = Path(f"{path}-wal")
     if os.access(path.parent, os.W_OK, effective_ids=os.access in os.supports_effective_ids) or not path.is_file():
         return []

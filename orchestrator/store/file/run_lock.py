@@ -1,15 +1,15 @@
-"""Whether the run that owns a harness is alive: an operating-system lock that dies with its holder.
+"""Run locks: whether the run that owns a harness is alive, by an operating-system lock that is released when its holder dies.
 
-Each run over a file has a lock file beside it, `<store>.run-<id>`, and holds an exclusive `flock` on it as long as it lives.
-The file says which process that is. A run whose lock can be had is dead, however it ended; so is one whose process is gone
-while something that it forked, perhaps past Python, still has the lock. The epochs in the store, checked in every commit, are
-what keeps two runs apart; this lock only tells when a take-over is in order.
+Each run on a file has a lock file beside it, `<store>.run-<id>`, and holds an exclusive `flock` on it while it lives. The file
+identifies its process. A run is dead if its lock is free, however it ended, or if its process is gone while something that it
+forked still holds the lock. What keeps two runs apart are the epochs in the store, checked in every commit; the lock only
+decides whether a harness may be taken over.
 
-Who cannot be shown to be gone counts as alive. Numbers of processes are compared only within one boot of one machine and one
-namespace, and together with when the process was started, since numbers are given out again.
+A process that may still exist counts as alive. Process numbers are compared only within one boot of one machine and one
+namespace, and together with the start time, since numbers are reused.
 
-A lock of `fcntl`, which no fork inherits, would be lost as soon as anything in the process closes any descriptor of the file,
-and two runs in one process would not see each other's.
+An `fcntl` lock, which forks do not inherit, would be lost when anything in the process closes any descriptor of the file, and
+two runs in one process would not see each other's lock.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from harnesses.processes.fork_safety import close_unshared, keep_from_forks
 
 _TEXT_BYTES = 4096
 _NOT_OURS = (errno.ELOOP, errno.ENXIO)
-"""What a link and a socket answer to being opened."""
+"""Errors on opening a link or a socket."""
 
 
 class RunLock:
-    """The lock of this run: of the process that made it, and of none that is forked off it."""
+    """The lock of this run. It belongs to the process that made it, not to its forks."""
 
     def __init__(self, store: Path) -> None:
         _sweep(store)
@@ -43,14 +43,14 @@ class RunLock:
         os.write(self._descriptor, describe_self().encode())
 
     def release(self) -> None:
-        """Let the lock go and remove its file. A forked process has neither."""
+        """Release the lock and remove its file. A forked process does neither."""
         if os.getpid() == self._pid:
             self._path.unlink(missing_ok=True)
             close_unshared(self._descriptor)
 
 
 def _hold(store: Path) -> tuple[str, Path, int]:
-    """Make a file that was not there and lock it. Between the two, another run's sweep may take it for a dead one's: again."""
+    """Create a new file and lock it; retry if another run removes it in between as that of a dead run."""
     while True:
         run = secrets.token_hex(6)
         path = _lock_path(store, run)
@@ -66,21 +66,21 @@ def _hold(store: Path) -> tuple[str, Path, int]:
 
 
 def is_alive(store: Path, run: str, *, sweep: bool = True) -> bool:
-    """Return whether that run still lives. Looking takes the lock from nobody.
+    """Return whether that run is alive, without taking its lock.
 
     Args:
-        sweep: whether the file of a dead one is removed.
+        sweep: whether to remove the lock file of a dead run.
     """
     path = _lock_path(store, run)
     try:
-        # A pipe or a link in its place is not ours, and must neither hold us up nor lead elsewhere.
+        # A pipe or link in its place is not ours, and must neither block nor redirect this process.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     except OSError as error:
         return error.errno not in _NOT_OURS
     try:
-        # Shared, so that two who look at the same time do not take each other for the owner.
+        # Shared, so that two processes checking at the same time do not take each other for the owner.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         if not _is_orphaned(path, read_holder(os.pread(descriptor, _TEXT_BYTES, 0).decode(errors="replace"))):
@@ -94,7 +94,7 @@ def is_alive(store: Path, run: str, *, sweep: bool = True) -> bool:
 
 
 def pid_of(store: Path, run: str) -> int | None:
-    """Return the process that holds the lock of a run, for messages: the one in its file, if that is not known to be gone."""
+    """Return the process that holds a run's lock, for messages: the one named in its file, unless that is known to be gone."""
     path = _lock_path(store, run)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -110,24 +110,24 @@ def pid_of(store: Path, run: str) -> int | None:
 
 
 def running_on(store: Path) -> list[int | None]:
-    """Return the processes that run on a store; None for one that is not known."""
+    """Return the processes that run on a store; None for an unknown one."""
     prefix = f"{store.name}.run-"
     runs = [path.name.removeprefix(prefix) for path in store.parent.glob(f"{escape(prefix)}*")]
     return [pid_of(store, run) for run in runs if is_alive(store, run)]
 
 
 def _is_orphaned(path: Path, holder: Holder | None) -> bool:
-    """Return whether a lock that is held is held by something that the run has forked, and the run itself is gone."""
+    """Return whether a held lock is held by a fork of the run, while the run itself is gone."""
     if holder is None:
         return False
     if holder.where:
         return holder.is_gone()
-    # Written by an earlier version, perhaps in another container: gone if it is seen who has the lock now, and it is others.
+    # Written by an earlier version, perhaps in another container: gone only if the lock's holders are visible, and others.
     return not is_running(holder.pid) and bool(lock_holders(path))
 
 
 def _sweep(store: Path) -> None:
-    """Remove the lock files of runs that were killed, those too that never owned a harness."""
+    """Remove the lock files of runs that were killed, including those that never owned a harness."""
     prefix = f"{store.name}.run-"
     for path in store.parent.glob(f"{escape(prefix)}*"):
         is_alive(store, path.name.removeprefix(prefix))
@@ -139,7 +139,7 @@ def _lock_path(store: Path, run: str) -> Path:
 
 _PROC = Path("/proc")
 _DIGITS = 12
-"""Of a number of a process at most, and more than any has."""
+"""Limit on the digits of a process number, larger than any real one."""
 
 
 @frozen
@@ -148,26 +148,26 @@ class Holder:
 
     pid: int
     started: str = ""
-    """Clock ticks from the machine's boot to the process's start; empty if that is not known."""
+    """Clock ticks from boot to the process's start; empty if unknown."""
     where: str = ""
-    """The boot and the namespaces in which the number and the start count; empty if they are not known."""
+    """The boot and the namespaces in which number and start time are valid; empty if unknown."""
 
     def is_gone(self) -> bool:
-        """Return whether it is certain that the process has ended."""
+        """Return whether the process has certainly ended."""
         if not self.where or self.where != _where():
             return False
         return not is_running(self.pid) or (self.started != "" and self.started != _read_start_time(self.pid, self.started))
 
 
 def describe_self() -> str:
-    """Return the text by which others know this process: its number, its start, and where both count."""
+    """Return the text that identifies this process to others: number, start time, and where both are valid."""
     pid = os.getpid()
     where = _where()
     return f"{pid}\n{_read_start_time(pid, '')}\n{where}\n" if where else f"{pid}\n"
 
 
 def read_holder(text: str) -> Holder | None:
-    """Return the process that a lock file names; None if it names none. Earlier versions wrote the number alone."""
+    """Parse the process in a lock file; None if there is none. Earlier versions wrote the number alone."""
     pid, *rest = text.split("\n")
     if not (pid.isascii() and pid.isdecimal() and 0 < int(pid[:_DIGITS]) < 2**31):
         return None
@@ -176,7 +176,7 @@ def read_holder(text: str) -> Holder | None:
 
 
 def is_running(pid: int) -> bool:
-    """Return whether there is a process with that number which has not ended; one that was not collected has."""
+    """Return whether a process with that number is running; a zombie is not."""
     try:
         with suppress(PermissionError):
             os.kill(pid, 0)
@@ -194,7 +194,7 @@ def is_running(pid: int) -> bool:
 
 
 def lock_holders(path: Path) -> list[int]:
-    """Return the processes, of those this user can look at, that have an exclusive lock on the file."""
+    """Return the processes, among those visible to this user, that hold an exclusive lock on the file."""
     try:
         wanted = os.stat(path)
         numbers = [int(name) for name in os.listdir(_PROC) if name.isdigit()]
@@ -225,7 +225,7 @@ def _where() -> str:
 
 
 def _read_start_time(pid: int, unknown: str) -> str:
-    """Return when a process was started; `unknown` if the system does not say."""
+    """Return the start time of a process; `unknown` if the system does not tell it."""
     try:
         return (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()[19].decode()
     except (OSError, IndexError):

@@ -1,26 +1,26 @@
-"""The tables of the SQLite store, the views that are its public interface, and how older files become newer ones.
+"""The tables of the SQLite store, the views that are its public interface, and the migrations of older files.
 
-records      everything that happened, in one order: steps, lifecycle events, messages. Append only, no index: an index
-             over (harness, step) would be dirtied in as many places as there are harnesses at every commit
-step_index   where the steps are. Filled in bulk, `INDEX_EVERY` records at a time, in the transaction of some commit;
-             what is newer than `meta.indexed_seq` is found by reading the tail of `records`
-effect_index where the intents and outcomes of effects are; filled together with `step_index`
-snapshots    whole states, at steps far enough apart that their size is paid for by the deltas between them
-harnesses    one row each: who owns it, and where it is in its life
-mailbox      messages, and the step that used each up
-approval_index    where the records of each approval are: its request, its answers, its use. It is for finding them; what
-                  counts is read from `records`
-approval_records, child_records  indexes over records of one kind: no other record is in them, so none costs more to write
-pools        one row each: limits, what was spent and what is reserved, as JSON objects by field; a field that is not there has
-             no limit, or nothing spent
-open_reservations  what is reserved; a row goes when it is settled or charged in full, and `records` keeps what became of it
-state_versions     where the states of a harness begin to have a version: after `step`; the initial state is at 0. A row with a
-             `seq` is of a migration: what the harness went on with from there is with that record, and the state after `step`
-             itself stays what it was. Without a row the version is 1
-seals        a chain of hashes: each covers the records from `first_seq` to `last_seq`, and what became of the rows of other
-             tables, in `notes`; `hash` covers all of it and the seal before. `marks` has four bytes for each record: they
-             prove nothing, and tell which of the records it is that does not fit
-meta         one row of counters; `ownership` changes whenever a harness changes hands
+records      everything that happened, in one order: steps, lifecycle events, messages. Append only, and without an index: an
+             index over (harness, step) would be modified in as many places as there are harnesses at every commit
+step_index   positions of steps. Filled in bulk, `INDEX_EVERY` records at a time, in the transaction of some commit;
+             records newer than `meta.indexed_seq` are found by reading the tail of `records`
+effect_index positions of intents and outcomes of effects; filled together with `step_index`
+snapshots    positions of whole states, at steps so far apart that the deltas between them outweigh their size
+harnesses    one row each: its owner and its lifecycle status
+mailbox      messages, and the step that consumed each
+approval_index    positions of the records of each approval: request, answers, use. Only for lookup; decisions are made from
+                  `records`
+approval_records, child_records  partial indexes over records of one kind, so that no other record costs more to write
+pools        one row each: limits, spent and reserved amounts, as JSON objects by field; a missing field has no limit, or
+             nothing spent
+open_reservations  reserved amounts; a row is deleted when it is settled or charged in full, and `records` keeps the result
+state_versions     versions of a harness's states: each row's version applies after its `step`; 0 is the initial state. A row
+             with a `seq` belongs to a migration: the migrated state is in that record, and the state after `step` itself is
+             unchanged. Without a row the version is 1
+seals        a chain of hashes: each covers the records from `first_seq` to `last_seq`, and changes to rows of other tables,
+             in `notes`; `hash` covers all of it and the seal before. `marks` has four bytes for each record, which prove
+             nothing, but show which record does not match
+meta         one row of counters; `ownership` changes whenever a harness changes owner
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ LEFT JOIN harnesses c ON c.name = CASE WHEN json_valid(r.body) THEN r.body ->> '
 WHERE r.kind = 'child' ORDER BY r.seq
 """
 CHILDREN_OF = CHILDREN.replace("ORDER BY", "AND r.harness = ? ORDER BY")
-"""Those that one harness has started, by its number."""
+"""The children of one harness, by its number."""
 
 
 _VERSION_TABLES = """
@@ -132,11 +132,11 @@ GOES_ON_WITH = """
 SELECT v.step, v.version, r.state FROM state_versions v LEFT JOIN records r ON r.seq = v.seq
 WHERE v.harness = ? ORDER BY v.step DESC, v.version DESC LIMIT 1
 """
-"""The newest row of a harness; a migrated state, if it is after the last step, is what the harness goes on with."""
+"""The newest row of a harness. The harness continues with a migrated state if that is newer than its last step."""
 
 
 APPLICATION_ID = 0x4861726E
-"""`PRAGMA application_id` of our files: "Harn"."""
+"""`PRAGMA application_id` of a store's file: "Harn"."""
 
 INDEX_EVERY = 4096
 """Records between two runs of the bulk index: 4,096 cost about 6 ms, once, and reading such a tail takes 2 ms."""
@@ -309,11 +309,11 @@ MIGRATIONS: tuple[str, ...] = (
     _MESSAGES,
     _FINISHED,
 )
-"""Script n turns a file of schema version n into one of version n + 1. A released script is never changed."""
+"""Script n migrates a file from schema version n to n + 1. A released script is never changed."""
 
 
 def statements(script: str) -> list[str]:
-    """Return the statements of a script, one by one: all of them together belong into one transaction."""
+    """Return the statements of a script one by one; all of them belong in one transaction."""
     return [statement for statement in script.split(";\n") if statement.strip()]
 
 
@@ -325,21 +325,21 @@ INDEXES = {
     "effect_index": "kind IN ('intent', 'outcome')",
     "snapshots": "kind = 'step' AND state IS NOT NULL",
 }
-"""Which records are in each table of the bulk index."""
+"""Condition for the records in each table of the bulk index."""
 
 INDEX_NEW = tuple(
     f"INSERT INTO {index} (harness, step, seq) SELECT harness, step, seq FROM records "
     f"WHERE seq > (SELECT indexed_seq FROM meta) AND {which} ORDER BY harness, step, seq"
     for index, which in INDEXES.items()
 )
-"""Statements that fill them with what is newer than `meta.indexed_seq`."""
+"""Statements that add the records newer than `meta.indexed_seq` to the bulk index."""
 
 HEAD = """
 SELECT max(coalesce((SELECT max(step) FROM step_index WHERE harness = :harness), 0),
            coalesce((SELECT max(step) FROM records
                      WHERE seq > (SELECT indexed_seq FROM meta) AND harness = :harness AND kind = 'step'), 0))
 """
-"""The last step of one harness, 0 if there is none."""
+"""Number of the last step of one harness, 0 if there is none."""
 
 MARKS = """
 SELECT kind, body FROM (
@@ -350,7 +350,7 @@ SELECT kind, body FROM (
     WHERE seq > (SELECT indexed_seq FROM meta) AND harness = :harness AND step = :step AND kind IN ('intent', 'outcome')
 ) ORDER BY seq
 """
-"""Intents and outcomes that belong to one step of one harness, oldest first."""
+"""Intents and outcomes of one step of one harness, oldest first."""
 
 LAST_SNAPSHOT = """
 SELECT s.step, r.state FROM snapshots s JOIN records r ON r.seq = s.seq
@@ -359,4 +359,4 @@ UNION ALL
 SELECT 0, initial_state FROM harnesses WHERE id = :harness
 LIMIT 1
 """
-"""The step of the last indexed snapshot up to a step, and the state: the initial one if there is none."""
+"""Step and state of the last indexed snapshot up to a step; the initial state if there is none."""

@@ -1,8 +1,9 @@
-"""Whether the schema of a file is the one that this program makes, object by object, and nothing else.
+"""Whether the schema of a file is exactly the one that the migrations make.
 
-The law: nothing that somebody has put into a schema ever runs. Before a statement that could read a view, fire a trigger or
-use an index, every row of `sqlite_master` is held against what the migrations make: type, name, table and text, nothing more
-and nothing twice, those of one type in their order, each on a page of its own. `VACUUM` keeps all of that.
+Invariant: nothing that somebody added to a schema is ever executed. Before any statement that could read a view, fire a
+trigger or use an index, every row of `sqlite_master` is compared with the result of the migrations: type, name, table and
+text; no extra and no duplicate rows; rows of one type in their order, each on a page of its own. `VACUUM` preserves all of
+that.
 
 `orchestrator/verify_alone.py` has the hashes of the same rows.
 """
@@ -28,12 +29,12 @@ Object: TypeAlias = tuple[Any, ...]
 
 _ROWS = "SELECT type, name, tbl_name, sql, rootpage FROM main.sqlite_master ORDER BY rowid"
 _HARMLESS = ("view", "trigger")
-"""Types of what does nothing as long as tables are read and not written."""
+"""Types that have no effect while tables are only read."""
 
 
 @frozen
 class Fault:
-    """Something in a schema that is not as it has to be."""
+    """A difference between a schema and the expected one."""
 
     what: str
     """`edited`, `dropped`, `inserted` or `reordered`."""
@@ -42,14 +43,14 @@ class Fault:
 
     @property
     def is_harmless(self) -> bool:
-        """Whether tables can be read all the same, and nothing of it takes part."""
+        """Whether tables can still be read without executing it."""
         return self.type in _HARMLESS
 
     def __str__(self) -> str:
         return f"{self.type} {self.name!a} was {self.what}"
 
     def mend(self, store: Path) -> str:
-        """Return what to do about it."""
+        """Return the remedy."""
         if self.what != "inserted" or self.type not in ("table", "index", "view", "trigger"):
             return "restore the store from a copy"
         name = '"' + self.name.replace('"', '""') + '"'
@@ -58,16 +59,16 @@ class Fault:
 
 
 class Connection(sqlite3.Connection):
-    """A connection to a store, which knows for which version of the schema it was last looked at."""
+    """A connection to a store that remembers the last schema version that was checked."""
 
     held = -1
-    """`schema_version` of the schema that was looked at."""
+    """`schema_version` of the last schema that was checked."""
 
     def hold_schema(self, store: Path) -> None:
-        """Look at the schema, if it has changed since the last time; within a transaction, if it is not to change after it.
+        """Check the schema, if it has changed since the last check; inside a transaction, if it must not change afterwards.
 
         Raises:
-            StoreCorrupt: it is not as it has to be.
+            StoreCorrupt: it is not the expected one.
         """
         (version,) = self.execute("PRAGMA main.schema_version").fetchone()
         if version == self.held:
@@ -76,14 +77,14 @@ class Connection(sqlite3.Connection):
         if found:
             more = f", and {len(found) - 1} more" if len(found) > 1 else ""
             raise StoreCorrupt(
-                f"{store} has another schema than this program makes: {found[0]}{more}: expected nothing but what the program "
-                f"makes, and nothing of it was run; {found[0].mend(store)}"
+                f"{store} has another schema than this program makes: {found[0]}{more}: expected only what the program "
+                f"makes, and nothing of it was executed; {found[0].mend(store)}"
             )
         self.held = version
 
     @contextmanager
     def writing(self) -> Generator[None]:
-        """Take the write lock, and commit what the block writes; roll it back if the block raises."""
+        """Take the write lock, and commit what the block writes; roll back if it raises."""
         self.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -95,14 +96,14 @@ class Connection(sqlite3.Connection):
 
 
 def harden(db: sqlite3.Connection) -> None:
-    """Have what a schema says call no function that could do harm, and no statement write to the schema's own table."""
+    """Forbid unsafe functions in the schema, and direct writes to the schema table."""
     db.execute("PRAGMA trusted_schema = OFF")
     if sys.version_info >= (3, 12):
         db.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
 
 
 def faults(db: sqlite3.Connection) -> list[Fault]:
-    """Return what is wrong with the schema of a file; that of an earlier version may be as that version has made it."""
+    """Return the differences between a file's schema and the expected one of its version."""
     (version,) = db.execute("PRAGMA main.user_version").fetchone()
     (application,) = db.execute("PRAGMA main.application_id").fetchone()
     rows = db.execute(_ROWS).fetchall()
@@ -121,7 +122,7 @@ def faults(db: sqlite3.Connection) -> list[Fault]:
 
 
 def compare(rows: Sequence[Object], expected: Sequence[Object]) -> list[Fault]:
-    """Return in what a schema differs from what is expected. Pure."""
+    """Return the differences between two schemas. Pure."""
     missing = {row[:2] for row in expected if row not in rows}
     found: list[Fault] = []
     for place, row in enumerate(rows):
@@ -139,7 +140,7 @@ def compare(rows: Sequence[Object], expected: Sequence[Object]) -> list[Fault]:
 
 @cache
 def shape(version: int) -> tuple[Object, ...]:
-    """Return what the migrations make, in their order: type, name, table and text of each."""
+    """Return the schema objects that the migrations make, in order."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
         for script in MIGRATIONS[:version]:
             for statement in statements(script):

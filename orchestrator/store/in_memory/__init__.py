@@ -1,1 +1,1 @@
-"""The store in memory."""
+"""The in-memory store."""

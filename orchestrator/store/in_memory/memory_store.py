@@ -1,4 +1,4 @@
-"""The store in memory: for tests, and for runs that nobody needs to look up afterwards. It keeps the same laws."""
+"""A store in memory, under the same laws: for tests, and for runs that need no records afterwards."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ from orchestrator.store.store_protocol import (
 
 @define
 class MemoryMailbox:
-    """What waits for one harness."""
+    """The mailbox of one harness."""
 
     limit: int | None = None
     waiting: OrderedDict[int, Message] = field(factory=OrderedDict[int, Message])
-    """Messages that no step has used, by their `seq`. Of a plain dict, the first of what is left takes ever longer to find."""
+    """Unconsumed messages by their `seq`. In a plain dict, finding the first remaining item gets slower and slower."""
     replies: OrderedDict[int, Message] = field(factory=OrderedDict[int, Message])
-    """The same for replies."""
+    """Unconsumed replies by their `seq`."""
     ids: dict[str, int] = field(factory=dict[str, int])
-    """The `seq` of each message that had an id, also once it is used."""
+    """The `seq` of each message that had an id, even when consumed."""
 
     def put(self, seq: int, post: Post) -> int:
-        """Take a message in; return the `seq` of the newest one that waited before it, 0 if none did."""
+        """Add a message; return the `seq` of the newest one waiting before it, 0 if there is none."""
         before = next(reversed(self.waiting), 0)
         message = Message(seq, post.sender, post.body, post.id, post.kind, post.type, post.deadline_us)
         (self.replies if post.kind == REPLY else self.waiting)[seq] = message
@@ -70,27 +70,27 @@ class MemoryMailbox:
         return before
 
     def use_up(self, seq: int) -> None:
-        """Forget a message that a step has used."""
+        """Forget a message that a step has consumed."""
         self.waiting.pop(seq, None)
         self.replies.pop(seq, None)
 
     def places(self, now_us: int) -> int:
-        """Return how many places are taken: a request whose deadline has passed takes none."""
+        """Return how many places are taken; a request past its deadline takes none."""
         return sum(is_open(message, now_us) for message in self.waiting.values())
 
     def is_full_for(self, post: Post, now_us: int, more: int = 0) -> bool:
-        """Return whether there is no room for a message, with so many more waiting than there are now."""
+        """Return whether there is no room for a message, given `more` additional waiting messages."""
         is_new = is_bounded(post) and post.id not in self.ids
         return self.limit is not None and is_new and self.places(now_us) + more >= self.limit
 
 
 _OF_ANY_TIME = (*EFFECT_KINDS, "output")
-"""Of rows that are written whatever becomes of the step being made."""
+"""Kinds of rows that are written whether or not the step in progress is recorded."""
 
 
 @define
 class _Harness:
-    """One harness and all that it did."""
+    """One harness and all its records."""
 
     number: int
     name: str
@@ -108,7 +108,7 @@ class _Harness:
     effects: list[tuple[int, EffectRow]] = field(factory=list[tuple[int, EffectRow]])
     versions: list[VersionRow] = field(factory=list[VersionRow])
     migrated: str | None = None
-    """What the state after its last step was migrated to; None if nothing was since."""
+    """The state that the one after its last step was migrated to; None if it was not migrated."""
     children: list[tuple[int, EffectRow]] = field(factory=list[tuple[int, EffectRow]])
 
     def is_held(self, epoch: int) -> bool:
@@ -119,11 +119,11 @@ class _Harness:
         return len(self.steps) + 1
 
     def marks(self) -> tuple[tuple[str, str], ...]:
-        """Return kind and body of what is on record of the effects of the step being made."""
+        """Return kind and body of the effect records of the step in progress."""
         return tuple((row.kind, row.body) for _, row in self.effects if row.step == self.next_step)
 
     def effect_marks(self) -> Iterator[Mark]:
-        """Yield all that is on record of its effects."""
+        """Yield all its effect records."""
         for seq, row in self.effects:
             yield Mark(seq, row.attempt, row.step, row.time_us, row.kind, row.body)
 
@@ -133,7 +133,7 @@ class _Harness:
 
 
 class MemoryStore:
-    """A store that ends with the process. What each method does, `Store` says."""
+    """A store that ends with the process. See `Store` for the methods."""
 
     blocking = False
     location = "memory"
@@ -141,7 +141,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self.run = secrets.token_hex(6)
         self.secret = secrets.token_bytes(32)
-        """What approvals are signed with; of a store in a file it is in a file beside it."""
+        """Signing key of approvals; a store in a file has it in a file beside it."""
         self._lock = threading.Lock()
         self._harnesses: dict[int, _Harness] = {}
         self._by_name: dict[str, _Harness] = {}
@@ -172,8 +172,8 @@ class MemoryStore:
         sent: Sequence[SentRow] = (),
         wait: bool = True,
     ) -> Committed:
-        """Keep all of it; see `Store.commit`."""
-        # Whatever can fail is looked at before anything is changed: all or nothing.
+        """Commit all of it; see `Store.commit`."""
+        # Everything that can fail is checked before anything is changed: all or nothing.
         steps, operations, effects, consumed, sent = list(steps), list(operations), list(effects), list(consumed), list(sent)
         with self._lock:
             rows: list[StepRow | EffectRow] = [*steps, *effects]
@@ -198,7 +198,7 @@ class MemoryStore:
             return Committed(seqs, results, lost, noted, self._before, sent_seqs, why)
 
     def close(self) -> None:
-        """Give back every harness. What was recorded can still be read."""
+        """Release every harness. The records can still be read."""
         for harness in self._harnesses.values():
             harness.owned = False
 
@@ -287,11 +287,11 @@ class MemoryStore:
         return tuple(found)
 
     def outlines(self, *, after: int = 0, limit: int = 1000) -> list[Record]:
-        """Return records as `records` does: in memory they weigh nothing."""
+        """Return records as `records` does; in memory they need no reduction."""
         return self.records(after=after, limit=limit)
 
     def messages_waiting(self) -> int:
-        """Return how many messages no step has used up."""
+        """Return how many messages no step has consumed."""
         with self._lock:
             return sum(len(one.mail.waiting) + len(one.mail.replies) for one in self._harnesses.values())
 
@@ -342,7 +342,7 @@ class MemoryStore:
             if claim.state_version != 1:
                 harness.versions.append(VersionRow(0, claim.state_version, 0))
         if harness.owned and not claim.take_over:
-            raise OwnedElsewhere(f"harness {claim.name!r} is owned elsewhere: it runs already; stop that one first")
+            raise OwnedElsewhere(f"harness {claim.name!r} is owned elsewhere: it is running already; stop that one first")
         if harness.status != Status.COMPLETED or claim.reopen:
             harness.owned = True
             harness.epoch += 1
@@ -401,7 +401,7 @@ class MemoryStore:
     def _settle(self, settle: Settle) -> int:
         harness = self._find_by_name(settle.name)
         if harness.owned:
-            raise OwnedElsewhere(f"harness {settle.name!r} is owned elsewhere: it runs; stop it first")
+            raise OwnedElsewhere(f"harness {settle.name!r} is owned elsewhere: it is running; stop it first")
         body = settling(settle, harness.next_step, harness.marks())
         return self._add_effect(EffectRow(harness.number, 0, 0, harness.next_step, settle.time_us, body, "outcome"))
 
@@ -433,7 +433,7 @@ class MemoryStore:
         return self._add(name, attempt, step, time_us, kind, body, ours=harness > 0)
 
     def _read_filed(self, seq: int) -> tuple[int, Filed]:
-        """Return the time of a record of an approval, and the record."""
+        """Return an approval record and its time."""
         record = self._records[seq - 1]
         harness = self._by_name[record.harness]
         return record.time_us, Filed(record.kind, harness.number, harness.name, record.step, record.body)
@@ -460,7 +460,7 @@ class MemoryStore:
     def _refuse_unsendable(
         self, steps: list[StepRow], consumed: list[ConsumedRow], sent: list[SentRow], lost: frozenset[int]
     ) -> dict[tuple[int, int], OrchestratorError]:
-        """Return the steps that send what cannot be put in a mailbox, and why. What a step uses up makes room before."""
+        """Return the steps whose messages cannot be delivered, and why. Messages that a step consumes make room first."""
         refused: dict[tuple[int, int], OrchestratorError] = {}
         change: Counter[str] = Counter()
         for step in steps:

@@ -1,1 +1,1 @@
-"""Integrity: seals over records, and the proof that a store is unchanged."""
+"""Integrity: seals over records, and verification that a store is unchanged."""

@@ -1,9 +1,9 @@
-"""The head of the chain of seals, kept apart from the store: a file beside it that says how long the chain is.
+"""The head of the chain of seals: a file beside the store that says how long the chain is.
 
-The law: it names a seal that is in the chain; it is written after the commit, so after a crash it may lag behind, and it
-never goes back. A chain that does not contain it was cut off, or is another one.
+Invariant: it names a seal in the chain. It is written after the commit, so it may lag behind after a crash, and it never goes
+back. A chain that does not contain it was cut off, or is another one.
 
-One line of JSON, always as long, written in place; a lock keeps two programs from writing at once.
+One line of JSON of fixed length, written in place; a lock keeps two programs from writing at once.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from harnesses.processes.fork_safety import close_unshared, keep_from_forks
 from orchestrator.errors import StoreCorrupt, StoreUnusable
 
 LENGTH = 192
-"""Bytes of the line, its end included: twice what the longest needs."""
+"""Length of the line in bytes, including its end: twice the maximum needed."""
 _WAIT_S = 0.5
-"""Seconds for another program that writes to it, which takes microseconds."""
+"""Seconds to wait for another program that is writing it, which takes microseconds."""
 _POLL_S = 0.001
 
 
 @frozen
 class Noted:
-    """What a head says."""
+    """The content of a head."""
 
     position: int
-    """Of the newest seal that it knows."""
+    """Position of the newest seal known to it."""
     last_seq: int
     """The last record under that seal."""
     hash: str
 
 
 def head_path(store: Path) -> Path:
-    """Return where the head of a store is."""
+    """Return the path of a store's head."""
     return store.with_name(f"{store.name}-head")
 
 
 def read_head(text: str | bytes) -> Noted:
-    """Return what a head says.
+    """Parse a head.
 
     Raises:
-        ValueError: it is not what was written.
+        ValueError: it is not a valid head.
     """
     try:
         return msgspec.json.decode(text, type=Noted)
@@ -58,10 +58,10 @@ def read_head(text: str | bytes) -> Noted:
 
 
 def begin_head(store: Path, noted: Noted) -> None:
-    """Make the head of a store that is just being made. One that knows no records is of a store that was never finished.
+    """Create the head of a new store. An existing head without records belongs to a store that was never finished.
 
     Raises:
-        StoreCorrupt: the head that lies there knows records, so this is a store that was lost, not a new one.
+        StoreCorrupt: the existing head knows records, so the store was lost and is not new.
         StoreUnusable: it cannot be written.
     """
     path = head_path(store)
@@ -79,16 +79,16 @@ def _check_new(store: Path, path: Path) -> None:
     try:
         there = read_head(path.read_bytes())
     except (OSError, ValueError):
-        return  # none, or none of ours: it is kept aside
+        return  # There is none, or it is not ours: it is moved aside.
     if there.last_seq:
         raise StoreCorrupt(
-            f"{store} is empty, and its head, {path}, knows {there.last_seq} records: expected the store that they are in; "
+            f"{store} is empty, and its head, {path}, knows {there.last_seq} records: expected the store that has them; "
             f"put it back, with its -wal if there is one, or remove {path.name} to begin a new one"
         )
 
 
 class Head:
-    """The head of one store, for a program that writes to it.
+    """The head of one store, for a program that writes to the store.
 
     Raises:
         StoreUnusable: it cannot be written.
@@ -100,28 +100,28 @@ class Head:
         try:
             self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o660)
         except OSError as error:
-            raise StoreUnusable(f"{self.path} cannot be written: {error.strerror}; make it a file that is writable") from error
+            raise StoreUnusable(f"{self.path} cannot be written: {error.strerror}; make the file writable") from error
         keep_from_forks(self._descriptor)
 
     def read(self) -> Noted | None:
-        """Return what it says; None if it has just been made.
+        """Return the content; None if the head was just created.
 
         Raises:
-            StoreCorrupt: somebody else has written to it.
+            StoreCorrupt: something else has written to it.
         """
         text = os.pread(self._descriptor, 2 * LENGTH, 0)
         try:
             return read_head(text) if text else None
         except ValueError as error:
             raise StoreCorrupt(
-                f"{self.path} cannot be read back: {error}; it was changed from outside: run `orchestrator verify`, then "
-                "put back what was there, or remove it"
+                f"{self.path} cannot be read back: {error}; it was changed by something else: run `orchestrator verify`, then "
+                "restore the file, or remove it"
             ) from error
 
     def write(self, noted: Noted) -> None:
-        """Note a newer seal. What is there stays, if it is newer still or cannot be read."""
+        """Record a newer seal. The content stays if it is newer still, or cannot be read."""
         if not self._take_lock():
-            return  # it lags behind, until the next seal
+            return  # It lags behind until the next seal.
         try:
             with suppress(StoreCorrupt):
                 there = self.read()
@@ -131,11 +131,11 @@ class Head:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         close_unshared(self._descriptor)
 
     def _take_lock(self) -> bool:
-        """Keep others from writing; False if somebody does not let go, which anybody can do who can read the file."""
+        """Lock out other writers; return False if one does not release the lock, which any reader of the file can hold."""
         until = time.monotonic() + self._wait_s
         while True:
             try:

@@ -1,4 +1,4 @@
-"""The walk along the chain: every record against the seal over it, every seal against the one before, and what has no seal."""
+"""The walk along the chain: checks every record against its seal, every seal against the one before, and unsealed records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEAST = -(1 << 63)
 
 
 def hold(db: sqlite3.Connection, account: Account, after: int, seal: Seal, before: str) -> None:
-    """Hold the records where a seal is against it."""
+    """Check the records under a seal against it."""
     seen, hash = _hash_records(db, account, after, seal, before)
     if seen != seal.marks:
         account.expected.update(seal.marks)
@@ -28,7 +28,7 @@ def hold(db: sqlite3.Connection, account: Account, after: int, seal: Seal, befor
 
 
 def _hash_records(db: sqlite3.Connection, account: Account, after: int, seal: Seal, before: str) -> tuple[dict[int, int], str]:
-    """Return the marks of the records where a seal is, and the hash that it would have; note those that tell of a repair."""
+    """Return the marks of the records under a seal, and the hash that it should have; note records of repairs."""
     digest, seen = sha256(text_bytes(before)), dict[int, int]()
     for row, pieces in records(db, after, seal.last_seq):
         seen[row[0]] = take_in(pieces, digest)[1]
@@ -43,26 +43,26 @@ _RESIDUES = "SELECT position, first_seq, last_seq, notes, hash, marks FROM seals
 
 
 def walk_below(db: sqlite3.Connection, account: Account) -> None:
-    """Hold what a pruned store has kept from below its base against the residues."""
+    """Check what a pruned store kept below its base against the residues."""
     base, after = account.base, LEAST
     account.hashes[base.position] = base.hash, base.last_seq
     for row in db.execute(_RESIDUES, (base.position,)):
         residue = _residue(row)
         if residue is None:
-            account.add("edited", "seal", f"seal {row[0]} is not what was written; {COPY}")
+            account.add("edited", "seal", f"seal {row[0]} is not valid; {COPY}")
             continue
         hold(db, account, after, residue, "")
         after = residue.last_seq
     account.actual.update((row[0], take_in(pieces)[1]) for row, pieces in records(db, after, base.last_seq))
     kept = db.execute("SELECT count(*) FROM records WHERE seq <= ?", (base.last_seq,)).fetchone()[0]
     account.notices.append(
-        f"the store was pruned, the last time at {moment(base.time_us)} by {base.by}: of records 1 to {base.last_seq} "
-        f"{kept} have stayed, and a head from before seal {base.position} is not known any more"
+        f"the store was pruned, last at {moment(base.time_us)} by {base.by}: of records 1 to {base.last_seq} "
+        f"{kept} were kept, and a head from before seal {base.position} is no longer known"
     )
 
 
 def moment(time_us: int) -> str:
-    """Return a wall time for people."""
+    """Return a wall time as text."""
     try:
         return datetime.fromtimestamp(time_us / 1e6, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (OverflowError, ValueError, OSError):
@@ -70,7 +70,7 @@ def moment(time_us: int) -> str:
 
 
 def _residue(row: Row) -> Seal | None:
-    """Return what has stayed under pruned seals as it was written; None if nobody can have written it so."""
+    """Parse a residue; None if no program can have written it."""
     try:
         position, first, last, text, hash, marks = row
         if not (isinstance(first, int) and isinstance(last, int)):
@@ -87,11 +87,11 @@ _FATES = {
     (True, False): "inserted",
     (True, True): "reordered",
 }
-"""What has become of a record: by whether its own mark is in another place now, and whether the mark in its place is known."""
+"""What happened to a record: by whether its own mark is found elsewhere, and whether the mark in its place is known."""
 
 
 def walk(db: sqlite3.Connection, account: Account) -> None:
-    """Hold the records against the seals over them."""
+    """Check the records against their seals."""
     base = account.base = read_base(db)
     if base.position:
         walk_below(db, account)
@@ -104,11 +104,11 @@ def walk(db: sqlite3.Connection, account: Account) -> None:
             account.add("dropped", "seal", text, account.sealed + 1)
         seal, position, previous, before = _seal(row), row[0], before, row[4]
         if seal is None:
-            account.add("edited", "seal", f"seal {position} is not what was written; {COPY}")
+            account.add("edited", "seal", f"seal {position} is not valid; {COPY}")
             continue
         hold(db, account, account.sealed or LEAST, seal, previous)
         if seal.first_seq > account.sealed + 1:
-            text = f"no seal covers records {account.sealed + 1} to {seal.first_seq - 1}: they were dropped before, or it was"
+            text = f"no seal covers records {account.sealed + 1} to {seal.first_seq - 1}: they or their seal were dropped"
             account.add("dropped", "record", f"{text}; {COPY}", account.sealed + 1)
         _take_notes(seal, account)
         account.sealed = seal.last_seq
@@ -117,7 +117,7 @@ def walk(db: sqlite3.Connection, account: Account) -> None:
 
 
 def _seal(row: Row) -> Seal | None:
-    """Return a seal as it was written; None if nobody can have written it so."""
+    """Parse a seal; None if no program can have written it."""
     try:
         position, first, last, text, hash, marks = row
         numbers = struct.unpack(f"<{last - first + 1}I", marks)
@@ -134,33 +134,31 @@ def _take_notes(seal: Seal, account: Account) -> None:
     if ("anew",) in said:
         account.noted = {place: hash for place, hash in account.noted.items() if place[0] == "seals"}
         if seal.position == 1 and seal.last_seq:
-            account.notices.append(
-                f"records 1 to {seal.last_seq} were sealed when the file was brought up to date, not before"
-            )
+            account.notices.append(f"records 1 to {seal.last_seq} were sealed when the file was upgraded, not before")
     if ("no head",) in said:
         account.notices.append(
-            f"its head was not there when seal {seal.position} was made: the end may have been cut off before"
+            f"its head was missing when seal {seal.position} was made: the end may have been cut off before"
         )
     account.noted.update(((table, key), of_row or "") for table, key, of_row in seal.notes if table)
 
 
 def _check_tail(db: sqlite3.Connection, account: Account) -> None:
-    """Look at what a program that was killed has left, or one that runs has not sealed yet."""
+    """Check the unsealed records, left by a killed program or not sealed yet by a running one."""
     held = set(db.execute("SELECT id, epoch FROM harnesses WHERE owner IS NOT NULL"))
     expected = account.sealed + 1
     for row, pieces in records(db, account.sealed or LEAST):
         seq, harness, epoch, kind = row[0], row[1], row[2], row[6]
         if seq != expected + len(account.tail):
             missing = expected + len(account.tail)
-            account.add("dropped", "record", f"record {missing} is not there, and record {seq} is; {COPY}", missing)
+            account.add("dropped", "record", f"record {missing} is missing before record {seq}; {COPY}", missing)
         if kind not in UNSEALED_KINDS or (harness, epoch) not in held:
-            text = f"record {seq} was inserted: it is not under a seal, and nobody who ran left it so; remove it, or {COPY}"
+            text = f"record {seq} was inserted: it is not under a seal, and no program left it so; remove it, or {COPY}"
             account.add("inserted", "record", text, seq)
         account.tail[seq] = take_in(pieces)[1]
 
 
 def compare(account: Account) -> None:
-    """Tell of each record that does not have its mark what has become of it."""
+    """Report what happened to each record whose mark does not match."""
     expected, actual = account.expected, account.actual
     wrong = sorted(seq for seq in expected.keys() | actual.keys() if expected.get(seq) != actual.get(seq))
     gone = {expected[seq] for seq in wrong if seq in expected}

@@ -1,8 +1,8 @@
-"""Whether a store is what was written: its records, other rows and indexes against its seals, and the seals against a head.
+"""Verification of a store: its records, other rows and indexes against its seals, and the seals against a head.
 
-The law: what was edited, dropped, inserted, reordered or cut off is found, and the first record of it is named, as long as
-not all of the chain and its head were written anew. Nothing is changed, nobody is kept waiting, and a store that is damaged
-or made up gives findings, never a traceback. `orchestrator/verify_alone.py` says the same, and has nothing of this in it.
+Invariants: records that were edited, dropped, inserted, reordered or cut off are found, and the first one is named, unless
+the whole chain and its head were rewritten. Nothing is changed, and no writer waits. A damaged or forged store causes
+findings, never a traceback. `orchestrator/verify_alone.py` verifies the same without sharing code.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ HASH_LENGTH = 64
 
 
 def prove(store: Path, head: str | None, *, deep: bool = False) -> Proof:
-    """Return what is wrong with a store.
+    """Verify a store.
 
     Args:
-        head: what the chain must contain: the text of a head, or a hash; None if there is none.
-        deep: whether to derive every state anew too, and to hold statuses and mailboxes against the records.
+        head: what the chain must contain: the content of a head, or a hash; None if there is none.
+        deep: whether to also derive every state again, and compare statuses and mailboxes with the records.
     """
     account = Account()
     try:
@@ -53,14 +53,16 @@ def prove(store: Path, head: str | None, *, deep: bool = False) -> Proof:
 
 
 def prove_in(db: sqlite3.Connection, store: Path, head: str | None, account: Account, *, deep: bool = False) -> Proof:
-    """Return what is wrong with the store of a connection, within its transaction. Its text is read as `readable` does.
+    """Verify the store of a connection inside its transaction. Its text is read as `readable` does.
 
     Raises:
         sqlite3.Error, UnicodeError: the file is damaged.
     """
     if head is None:
         account.add(
-            "dropped", "head", f"the head of {store} is missing: whether its end was cut off cannot be told; {OTHER_HEAD}"
+            "dropped",
+            "head",
+            f"the head of {store} is missing: it cannot be determined whether its end was cut off; {OTHER_HEAD}",
         )
     if _is_blank(db):
         account.add("cut off", "file", f"{store} is empty, and its head is not that of an empty store; {COPY}")
@@ -86,7 +88,7 @@ def _proof(account: Account) -> Proof:
 
 
 def is_unmade(store: Path, head: str | None) -> bool:
-    """Return whether a file was being made when its program was killed: it is empty, and its head names nothing recorded."""
+    """Return whether the program was killed while creating the file: it is empty, and its head names no record."""
     try:
         with closing(_open(store)) as db:
             if not _is_blank(db):
@@ -103,7 +105,7 @@ def _is_blank(db: sqlite3.Connection) -> bool:
 
 
 def _check_within(db: sqlite3.Connection, account: Account, head: str | None, *, deep: bool) -> None:
-    """Hold what is recorded against the chain: it is in tables and indexes as the program makes them."""
+    """Check the records, other rows and indexes against the chain."""
     walk(db, account)
     compare(account)
     check_rows(db, account)
@@ -112,7 +114,7 @@ def _check_within(db: sqlite3.Connection, account: Account, head: str | None, *,
     if deep:
         cipher = cipher_of(None, "the store")
         if isinstance(cipher, Plain) and is_encrypted(db):
-            account.notices.append(f"encrypted states are not derived anew without the key: set {KEY_FILE}")
+            account.notices.append(f"encrypted states are not derived again without the key: set {KEY_FILE}")
         for what, where, text, seq in contradictions(db, cipher):
             account.add(what, where, f"{text}; {COPY}", seq)
     if head is not None:
@@ -120,31 +122,31 @@ def _check_within(db: sqlite3.Connection, account: Account, head: str | None, *,
 
 
 def _describe_repair(db: sqlite3.Connection, seq: int) -> str:
-    """Return what to say of the record of a repair."""
+    """Return a description of the record of a repair."""
     time_us, body = db.execute("SELECT time_us, body FROM records WHERE seq = ?", (seq,)).fetchone()
     try:
         said = decode(body)
         return f"repaired at {moment(time_us)} by {said['by']}, record {seq}: {said['found']}; {said['unproven']}"
     except (ValueError, TypeError, LookupError, AttributeError):
-        return f"record {seq} tells of a repair, and is not as a program writes it"
+        return f"record {seq} is a repair, but not as a program writes it"
 
 
 def _open(store: Path) -> sqlite3.Connection:
     db = connect_reader(store.resolve(), sqlite3.Connection)
     harden(db)
-    # Text that is no UTF-8 cannot have been written by us, and is to be told, not to be stumbled over.
+    # Text that is not UTF-8 was not written by a program, and must be reported instead of raising.
     db.text_factory = readable
     db.execute("BEGIN")
     return db
 
 
 def readable(text: bytes) -> str:
-    """Return text of a file, whatever is in it."""
+    """Decode text of a file, whatever it contains."""
     return text.decode("utf-8", "surrogateescape")
 
 
 def _check_head(head: str, account: Account) -> None:
-    """Hold the chain against its head."""
+    """Check the chain against its head."""
     newest = max(account.hashes, default=0)
     try:
         noted = None if len(head) == HASH_LENGTH else read_head(head)
@@ -154,19 +156,19 @@ def _check_head(head: str, account: Account) -> None:
     hash = head if noted is None else noted.hash
     place = next((place for place, (of_seal, _) in account.hashes.items() if of_seal == hash), None)
     if place is None and (noted is None or noted.position > newest):
-        text = "the chain ends before its head, or was written anew: seals, and what they covered, were cut off"
+        text = "the chain ends before its head, or was rewritten: seals, and what they covered, were cut off"
         text += f"; or it is a head from before seal {account.base.position}, which was pruned" * (account.base.position > 0)
         account.add("cut off", "head", f"{text} after record {account.sealed}; {COPY}", account.sealed + 1)
     elif place is None or noted not in (None, Noted(place, account.hashes[place][1], hash)):
         older = ", or it is from before the store was pruned" if account.base.position else ""
-        text = f"the head is of no seal of this store: it was edited, or the chain was{older}; {OTHER_HEAD}"
+        text = f"the head belongs to no seal of this store: it was edited, or the chain was{older}; {OTHER_HEAD}"
         account.add("edited", "head", text)
     elif place < newest:
-        account.notices.append(f"the head is that of seal {place} of {newest}: what came later is proven by the chain alone")
+        account.notices.append(f"the head is that of seal {place} of {newest}: later records are proven by the chain alone")
 
 
 def _name_record(db: sqlite3.Connection, finding: Finding) -> Finding:
-    """Return a finding with what is known of its record: from the record, or from the index if it is gone."""
+    """Return a finding with details of its record, from the record itself, or from the index if it is gone."""
     if finding.seq is None or finding.where == "seal" or not 0 <= finding.seq < 1 << 63:
         return finding
     row = db.execute(
@@ -196,36 +198,36 @@ _MESSAGES = "SELECT seq, harness, {columns} FROM mailbox WHERE seq BETWEEN ? AND
 _APPROVALS = "SELECT seq, harness, id, digest FROM approval_index WHERE seq BETWEEN ? AND ?"
 _RESERVATIONS = "SELECT id, harness, epoch, attempt, step, pools, amounts FROM open_reservations WHERE id BETWEEN ? AND ?"
 _MADE_UP = (ValueError, TypeError, LookupError, AttributeError, struct.error, RecursionError, OverflowError)
-"""What values raise that no program of ours has written."""
+"""Errors caused by values that no program can have written."""
 
 
 @frozen
 class Move:
-    """What a seal says that moved the base of the chain, or worked below it."""
+    """A seal that moved the base of the chain, or notes residues below it."""
 
     seal: int
     base: Base
     residues: Mapping[int, str | None]
-    """What it notes of residues, by their position; None of one that is gone."""
+    """Its notes on residues, by position; None for a removed one."""
 
 
 def find_lost_note(db: sqlite3.Connection, account: Account) -> LostNote | None:
-    """Return the residue which no seal notes since a later prune dropped the note of it, if that is all that is wrong.
+    """Return the residue that no seal notes because a later prune dropped its note, if nothing else is wrong.
 
-    An earlier version dropped it if the seal that held it was pruned in the very commit that moved the base on from that
-    residue. The law: what is taken for the defect is what only the defect can have left in a chain that nobody has written
-    anew. None if something else is wrong, or it is not that:
+    An earlier version dropped the note if the seal that held it was pruned in the commit that moved the base on from that
+    residue. The finding counts as this defect only if nothing but the defect can have caused it in a chain that was not
+    rewritten; None if anything else is wrong, or these conditions do not hold:
 
-        seal M            the first that is there and moved the base beyond the residue: it notes the residue it moved to,
-                          which begins with the record after the lost one's last, and it notes of no residue that it is gone.
-                          So the one before stayed, and was noted somewhere; nothing that is there now notes it
-        the residue       is as a program writes one, fits its records, and begins after the one before it
-        other rows        what the chain notes of messages, approvals and reservations of its records agrees with them
+        seal M            the first remaining seal that moved the base beyond the residue. It notes the residue it moved to,
+                          which begins with the record after the lost one's last, and it notes no residue as removed. So the
+                          earlier residue stayed and was noted somewhere; no remaining seal notes it
+        the residue       is valid, matches its records, and begins after the one before it
+        other rows        the chain's notes on messages, approvals and reservations of its records match them
 
-    This proves that a residue was left there, not what was in it: its hash was only in the note that is gone.
+    This proves that a residue was there, not what was in it: its hash was only in the lost note.
 
     Args:
-        account: of a proof that has looked at everything.
+        account: of a proof that has examined everything.
     """
     if [(finding.what, finding.where) for finding in account.found] != [("inserted", "seals")]:
         return None
@@ -241,10 +243,10 @@ def find_lost_note(db: sqlite3.Connection, account: Account) -> LostNote | None:
 
 
 def _read_residue(row: Row, before: Row | None) -> Residue:
-    """Return a residue that is as a program writes it, and begins after the one before.
+    """Parse a residue that begins after the one before.
 
     Raises:
-        ValueError: it is not, or does not.
+        ValueError: it is not valid, or begins elsewhere.
     """
     position, first, last, _, hash, packed = row
     residue = Residue(position, first, last, hash, read_marks(packed))
@@ -262,22 +264,22 @@ def _read_moves(db: sqlite3.Connection) -> Iterator[Move]:
 
 
 def move_beyond(residue: Residue, moves: Sequence[Move], rows: Mapping[int, Row]) -> Move | None:
-    """Return what moved the base from that residue, as only the defect leaves it; None if nothing did, or not so. Pure."""
+    """Return the seal that moved the base on from that residue, if it is what the defect leaves; else None. Pure."""
     at_it = [move for move in moves if move.base.position <= residue.position]
     beyond = moves[len(at_it) :]
     if not beyond or any((move.base.position, move.base.last_seq) != (residue.position, residue.last_seq) for move in at_it):
         return None
     move = beyond[0]
-    # It is there: it covers the record that says who pruned before, which always stays.
+    # It exists: it covers the record of who pruned before, which is always kept.
     row = rows[move.base.position]
     fits = row[1] == residue.last_seq + 1 and move.residues.get(row[0]) == row_hash(row)
     return move if fits and None not in move.residues.values() else None
 
 
 def _agrees(db: sqlite3.Connection, residue: Residue) -> bool:
-    """Return whether what is noted of other rows agrees with the records of the residue.
+    """Return whether the notes on other rows match the records of the residue.
 
-    A reservation has no row any more once it is closed; of a message and an approval the row stays as long as the record.
+    A closed reservation has no row any more; the row of a message or an approval is kept as long as its record.
     """
     reach = residue.first_seq, residue.last_seq
     messages_asked = _MESSAGES.format(columns=mailbox_columns(db, "mailbox"))

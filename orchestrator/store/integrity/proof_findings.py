@@ -1,4 +1,4 @@
-"""What a proof says: findings, and the account of a walk along the chain that they are made of. Pure."""
+"""The result of a proof: findings, and the account of a walk along the chain from which they are made. Pure."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ Row: TypeAlias = tuple[Any, ...]
 Place: TypeAlias = tuple[str, tuple[Any, ...]]
 """A table and the key of a row in it."""
 
-OTHER_HEAD = "give one that was noted elsewhere with --head"
+OTHER_HEAD = "give one that was kept elsewhere with --head"
 COPY = "restore the store from a copy"
 REPAIR = "orchestrator doctor --repair"
 REPAIRED = "repaired"
-"""Kind of the record that tells of a repair."""
+"""Kind of the record of a repair."""
 
 
 @frozen
 class Finding:
-    """Something that is not what was written."""
+    """A difference from what was written."""
 
     what: str
     """`edited`, `dropped`, `inserted`, `reordered`, `cut off` or `damaged`."""
     where: str
     """`record`, `seal`, `head`, `file`, or the name of a table."""
     text: str
-    """For people, and what to do."""
+    """Message with the remedy."""
     seq: int | None = None
-    """Of the record, if it concerns one."""
+    """`seq` of the record, if it concerns one."""
     harness: str = ""
     step: int | None = None
     kind: str = ""
@@ -39,24 +39,24 @@ class Finding:
 
 @frozen
 class LostNote:
-    """A residue of which no seal says that it is there, and should."""
+    """A residue whose note is missing from every seal."""
 
     residue: Residue
     moved_by: int
-    """The seal that moved the base beyond it."""
+    """Position of the seal that moved the base beyond it."""
 
     @property
     def what(self) -> str:
-        """What is wrong, for people."""
+        """Description of the defect."""
         residue = self.residue
         return (
             f"known defect of an earlier version: pruning again dropped the note of seal {residue.position}, which covers "
-            f"what an earlier prune has left of records {residue.first_seq} to {residue.last_seq}"
+            f"what an earlier prune left of records {residue.first_seq} to {residue.last_seq}"
         )
 
     @property
     def unproven(self) -> str:
-        """What nobody can know any more."""
+        """What can no longer be proven."""
         return (
             f"the hash of seal {self.residue.position} was only in that note: whether records {self.residue.first_seq} to "
             f"{self.residue.last_seq} were edited, dropped or inserted, with the seal, between the defect and the repair "
@@ -66,23 +66,23 @@ class LostNote:
 
 @frozen
 class Proof:
-    """What there is, and what is wrong with it."""
+    """The result of verifying a store."""
 
     findings: Sequence[Finding]
-    """In order of the records; what concerns none comes last."""
+    """In order of the records; those without a record come last."""
     seals: int = 0
     records: int = 0
-    """Number of the last record under a seal."""
+    """Number of the last sealed record."""
     unsealed: int = 0
-    """Records that have no seal yet."""
+    """Number of records that are not sealed yet."""
     head: str = ""
     """Hash of the last seal."""
     notices: Sequence[str] = ()
-    """What is worth knowing and not wrong."""
+    """Remarks that are not findings."""
     pruned: Base = NOT_PRUNED
     """Where the chain begins, if the store was pruned."""
     lost_note: LostNote | None = None
-    """What the only finding comes from, if that is a defect of an earlier version rather than somebody's deed."""
+    """The cause of the only finding, if that is a known defect of an earlier version and not tampering."""
 
 
 @frozen
@@ -94,27 +94,27 @@ class Seal:
     text: str
     hash: str
     marks: dict[int, int]
-    """Of each record, by its number."""
+    """Marks of the records, by their number."""
 
 
 @define
 class Account:
-    """What a walk along the chain has seen."""
+    """What a walk along the chain has found."""
 
     found: list[Finding] = field(factory=list[Finding])
     notices: list[str] = field(factory=list[str])
     noted: dict[Place, str] = field(factory=dict[Place, str])
-    """The last hash of each row."""
+    """The last noted hash of each row."""
     hashes: dict[int, tuple[str, int]] = field(factory=dict[int, tuple[str, int]])
     """Hash and last record of each seal."""
     expected: dict[int, int] = field(factory=dict[int, int])
-    """Marks of the records under seals that do not fit, as they were …"""
+    """Expected marks of the records under seals that do not match …"""
     actual: dict[int, int] = field(factory=dict[int, int])
-    """… and as they are."""
+    """… and their actual marks."""
     tail: dict[int, int] = field(factory=dict[int, int])
-    """Marks of the records without a seal."""
+    """Marks of the unsealed records."""
     repairs: list[int] = field(factory=list[int])
-    """Numbers of the records that tell of a repair."""
+    """Numbers of the records of repairs."""
     sealed: int = 0
     base: Base = NOT_PRUNED
     """Where the chain begins."""

@@ -1,6 +1,6 @@
-"""What is hashed of a record, in pieces: of a large one the program has a megabyte in memory at a time.
+"""The hashed bytes of records, in pieces: of a large record, a megabyte is in memory at a time.
 
-The law: the bytes are those of `seals.RECORD_TEXT`.
+Invariant: the bytes are those of `seals.RECORD_TEXT`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from zlib import crc32
 
 LARGE = 8_000_000
-"""Bytes of a body or a state from which on it is read in pieces, and of the records that are put into one text at most."""
+"""Size in bytes from which a body or state is read in pieces; also the limit on records joined into one text."""
 _PIECE = 1 << 20
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 _SMALL = "CASE WHEN typeof({0}) = 'text' AND length(CAST({0} AS BLOB)) >= ? THEN 0 ELSE {0} END"
@@ -22,20 +22,20 @@ SELECT seq, harness, epoch, attempt, step, time_us, kind, {_SMALL.format("body")
 FROM records WHERE seq > ? AND seq <= ? ORDER BY seq
 """
 _IS_LARGE = 0
-"""Stands for a large text: no value of these columns is a number, since they make text of it."""
+"""Stands for a large text: the columns are converted to text, so no real value is a number."""
 
 RecordHead: TypeAlias = tuple[Any, ...]
 """seq, harness, epoch, attempt, step, time_us and kind of a record."""
 
 
 def records(db: sqlite3.Connection, after: int = _LEAST, last: int = _MOST) -> Iterator[tuple[RecordHead, Iterable[bytes]]]:
-    """Yield the records after one, up to the last, and of each the pieces of its bytes."""
+    """Yield the records after one up to the last, each with the pieces of its bytes."""
     for row in db.execute(_RECORDS, (LARGE, LARGE, after, last)):
         yield row[:7], _pieces(db, row)
 
 
 def take_in(pieces: Iterable[bytes], *digests: Any) -> tuple[int, int]:
-    """Add the bytes of a record to `digests`; return how many they are, and their crc32."""
+    """Add the bytes of a record to `digests`; return their number and crc32."""
     size = mark = 0
     for piece in pieces:
         size, mark = size + len(piece), crc32(piece, mark)
@@ -46,7 +46,7 @@ def take_in(pieces: Iterable[bytes], *digests: Any) -> tuple[int, int]:
 
 @contextmanager
 def cap_texts(db: sqlite3.Connection) -> Generator[None]:
-    """Have SQLite refuse, with a `DataError`, to make a text of more than `LARGE` bytes."""
+    """Make SQLite raise `DataError` instead of building a text of more than `LARGE` bytes."""
     limit = db.getlimit(sqlite3.SQLITE_LIMIT_LENGTH)
     db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(limit, LARGE))
     try:
@@ -69,12 +69,12 @@ def _pieces(db: sqlite3.Connection, row: tuple[Any, ...]) -> Iterator[bytes]:
 
 
 def _open_column(db: sqlite3.Connection, seq: int, column: str, value: Any) -> Any:
-    """Return the bytes of a column, or what they can be read from."""
+    """Return the bytes of a column, or a blob handle to read them from."""
     if value is None:
         return None
     return db.blobopen("records", column, seq, readonly=True) if value == _IS_LARGE else text_bytes(value)
 
 
 def text_bytes(value: Any) -> bytes:
-    """Return text as bytes; a value of another type, which only somebody else can have put there, as nothing that we write."""
+    """Return text as bytes; a value of another type, never written by a program, as bytes that no program writes."""
     return (value if isinstance(value, str) else ascii(value)).encode("utf-8", "surrogateescape")

@@ -1,13 +1,13 @@
-"""What a pruned store says of what is gone, and what proves what has stayed of it. Written by `prune_store.py`.
+"""What a pruned store records of removed records, and what proves the kept ones. Written by `prune_store.py`.
 
-    seals 1 … base        gone, or one *residue* for many: `marks` has number and crc32 of each record that has stayed, `hash`
-                          is over them as a seal's is, with nothing before it, and `notes` is empty
-    seals base + 1 …      as they were written: the first follows the hash that the base had
+    seals 1 … base        removed, or replaced by one *residue* for several: `marks` has number and crc32 of each kept record,
+                          `hash` is computed over them like a seal's, with no hash before it, and `notes` is empty
+    seals base + 1 …      unchanged: the first follows the hash that the base had
 
-The law: the newest seal whose notes begin with `["", ["pruned", position, hash, last record, by whom, when], null]` says what
-the base is. What its own and earlier such seals note of the table `seals` is the hash of the row of each residue, and every
-other row that a seal below the base was the last to note is noted anew in one of them. So the chain from the base to the head
-proves what is there, and that it was the program that took away what is not.
+Invariant: the newest seal whose notes begin with `["", ["pruned", position, hash, last record, by whom, when], null]` defines
+the base. It and earlier such seals note the hash of each residue's row in table `seals`; every other row last noted by a seal
+below the base is noted again in one of them. So the chain from the base to the head proves what is there, and that the
+program removed the rest.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _MARK = struct.Struct("<QI")
 
 @frozen
 class Base:
-    """Where what is left of the chain begins."""
+    """Where the remaining chain begins."""
 
     position: int = 0
-    """Of the last seal that is gone; 0 if nothing was pruned."""
+    """Position of the last removed seal; 0 if nothing was pruned."""
     hash: str = ""
-    """That it had."""
+    """Hash of that seal."""
     last_seq: int = 0
-    """The last record under it. What is there up to here is under residues."""
+    """The last record under it. Records up to this one are under residues."""
     by: str = ""
     time_us: int = 0
 
     def note(self) -> Note:
-        """Return what a seal says of it, before anything else."""
+        """Return the note that defines the base, the first one of its seal."""
         return "", ["pruned", self.position, self.hash, self.last_seq, self.by, self.time_us], None
 
 
@@ -51,15 +51,15 @@ NOT_PRUNED = Base()
 
 @frozen
 class Residue:
-    """What has stayed of the records under some seals."""
+    """The kept records under some pruned seals."""
 
     position: int
-    """Of the last of these seals."""
+    """Position of the last of these seals."""
     first_seq: int
     last_seq: int
     hash: str
     marks: dict[int, int]
-    """Of each record, by its number."""
+    """Marks of the records, by their number."""
 
     def row(self) -> tuple[Any, ...]:
         """Return it as a row of the table of seals."""
@@ -67,12 +67,12 @@ class Residue:
         return self.position, self.first_seq, self.last_seq, "", self.hash, packed
 
     def note(self) -> Note:
-        """Return what a seal notes of that row."""
+        """Return the note of that row."""
         return "seals", [self.position], row_hash(self.row())
 
 
 def read_base(db: sqlite3.Connection) -> Base:
-    """Return where the chain begins, as the chain itself says."""
+    """Return the base, as the chain defines it."""
     row = db.execute(_NEWEST).fetchone()
     try:
         _, position, hash, last_seq, by, time_us = json.loads(row[0])[0][1] if row else ("", 0, "", 0, "", 0)
@@ -86,11 +86,11 @@ def read_marks(packed: bytes) -> dict[int, int]:
     """Return the marks of a residue.
 
     Raises:
-        struct.error, TypeError: nobody can have written it so.
+        struct.error, TypeError: no program can have written it.
     """
     return dict(_MARK.iter_unpack(packed))
 
 
 def note_gone(positions: Iterable[int]) -> list[Note]:
-    """Return what a seal notes of residues that are not there any more."""
+    """Return the notes for removed residues."""
     return [("seals", [position], None) for position in positions]

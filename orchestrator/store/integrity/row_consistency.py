@@ -1,11 +1,11 @@
-"""Whether the rows beside the records are what the chain notes of them, whether the indexes show what there is, and, found by
-doing again what was done once, whether anything in the store contradicts something else:
+"""Checks of the rows beside the records: that they match the chain's notes, that the indexes match the records, and, by
+deriving the data again, that nothing in the store contradicts anything else:
 
     every state, from the first one and the deltas         against the snapshots
-    the last lifecycle event on record of each harness     against its row, which says in what state it is
+    the last lifecycle event on record of each harness     against its row with its status
     the message records                                    against the mailboxes
 
-Only a defect of the program, or somebody who has written the chain of seals anew, can have brought such a contradiction about.
+Only a defect of the program, or somebody who rewrote the chain of seals, can have caused such a contradiction.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ SELECT seq FROM (
 
 
 def check_rows(db: sqlite3.Connection, account: Account) -> None:
-    """Hold the rows of other tables, and the version of the schema, against what was noted of them last."""
+    """Check the rows of other tables, and the schema version, against their last notes."""
     for table in sorted({table for table, _ in account.noted}):
         kept = {key: hash for (of, key), hash in account.noted.items() if of == table and hash}
-        if table == "sqlite_master":  # its objects are held against what they have to be, whatever was noted of them
+        if table == "sqlite_master":  # Schema objects are compared with the expected ones, whatever was noted of them.
             kept = {key: hash for key, hash in kept.items() if key == _VERSION}
         there, extra = _version(db) if table == "sqlite_master" else _rows(db, table, account.base)
         for key, hash in kept.items():
@@ -70,18 +70,18 @@ def _key(key: tuple[Any, ...]) -> str:
 
 
 def check_indexes(db: sqlite3.Connection, account: Account) -> None:
-    """Hold the indexes against the records: what is not in an index, no view shows."""
+    """Check the indexes against the records: views do not show what is missing from an index."""
     for index, which in INDEXES.items():
         shown = f"SELECT harness, step, seq FROM {index}"
         there = f"SELECT harness, step, seq FROM records WHERE seq <= (SELECT indexed_seq FROM meta) AND {which}"
         for fault, row in (
-            *(("shows what is not there", row) for row in db.execute(f"{shown} EXCEPT {there}")),
-            *(("hides what is there", row) for row in db.execute(f"{there} EXCEPT {shown}")),
+            *(("has an entry that no record has", row) for row in db.execute(f"{shown} EXCEPT {there}")),
+            *(("lacks an entry", row) for row in db.execute(f"{there} EXCEPT {shown}")),
         ):
-            text = f"{index} was edited: at record {row[2]!r} it {fault}; {COPY}"
+            text = f"{index} was edited: for record {row[2]!r} it {fault}; {COPY}"
             account.add("edited", index, text, row[2] if isinstance(row[2], int) else None)
     for (seq,) in db.execute(_STEPS, (account.base.position,)):
-        account.add("edited", "record", f"record {seq} is a step that does not follow the one before it; {COPY}", seq)
+        account.add("edited", "record", f"record {seq} is a step that does not follow the one before; {COPY}", seq)
     for (text,) in db.execute("PRAGMA integrity_check(1)"):
         if text != "ok":
             account.add("damaged", "file", f"the file is damaged: {text}; {COPY}")
@@ -112,7 +112,7 @@ _UNREADABLE = (KeyError, IndexError, TypeError, AttributeError, ValueError)
 
 
 def contradictions(db: sqlite3.Connection, cipher: FieldCipher) -> Iterator[Contradiction]:
-    """Yield what contradicts something else. Encrypted states are derived only with the key."""
+    """Yield contradictions. Encrypted states are derived only with the key."""
     yield from _states(db, cipher)
     yield from _events(db)
     yield from _messages(db)
@@ -126,7 +126,7 @@ def is_encrypted(db: sqlite3.Connection) -> bool:
 
 
 def _states(db: sqlite3.Connection, cipher: FieldCipher) -> Iterator[Contradiction]:
-    """Yield each snapshot that is not the state which the deltas come to. One state is in memory for each harness."""
+    """Yield each snapshot that differs from the state derived from the deltas. One state per harness is in memory."""
     states: dict[int, Any] = {}
     initial = dict(db.execute("SELECT id, initial_state FROM harnesses"))
     broken: set[int] = set()
@@ -137,7 +137,7 @@ def _states(db: sqlite3.Connection, cipher: FieldCipher) -> Iterator[Contradicti
                 continue
             try:
                 if harness not in states and step != 1:
-                    # Older steps were pruned: what can be derived begins with a snapshot.
+                    # Older steps were pruned: derivation begins with a snapshot.
                     begun[harness] = seq
                     if state is not None:
                         states[harness] = decode(cipher.reveal("state", state))
@@ -157,16 +157,16 @@ def _states(db: sqlite3.Connection, cipher: FieldCipher) -> Iterator[Contradicti
                 continue
             if not fits:
                 broken.add(harness)
-                yield "edited", "record", f"the snapshot at step {step} is not what the deltas up to it come to", seq
+                yield "edited", "record", f"the snapshot at step {step} differs from the state derived from the deltas", seq
     for harness, seq in begun.items():
         if harness not in states and harness not in broken:
-            yield "edited", "record", f"no state can be derived from record {seq} and those before: there is no snapshot", seq
+            yield "edited", "record", f"no state can be derived from record {seq} and earlier ones: there is no snapshot", seq
 
 
 def _events(db: sqlite3.Connection) -> Iterator[Contradiction]:
     for name, attempt, event, seq, recorded_attempt, body in db.execute(_EVENTS):
         if (attempt, event) != (recorded_attempt, body):
-            text = f"harness {name!r} is not where its last lifecycle event, record {seq}, has left it"
+            text = f"harness {name!r} does not match its last lifecycle event, record {seq}"
             yield "edited", "harnesses", text, seq
 
 

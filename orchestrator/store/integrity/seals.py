@@ -1,18 +1,18 @@
-"""Seals: what makes a change from outside show. Written by the store in the transaction of what they cover.
+"""Seals, which make tampering evident. The store writes them in the transaction of the records they cover.
 
-A seal covers the records since the last one, and the rows of other tables that have changed since: each by a hash of what it
-is now. Its own hash covers that and the hash of the seal before. The law, which `orchestrator.store.integrity.proof` and
-`orchestrator/verify_alone.py` hold a file to:
+A seal covers the records since the last one, and the rows of other tables that have changed since, each by its current hash.
+Its own hash covers that and the hash of the seal before. `orchestrator.store.integrity.proof` and
+`orchestrator/verify_alone.py` verify:
 
     hash    = sha256(hash before + record + "\\x1e" … + "\\n<position> <first_seq> <last_seq>\\n<notes>")
     record  = [harness,epoch,attempt,step,time_us,"kind",bytes of the body,bytes of the state or null] body state
-    marks   = crc32(record), four bytes each, little-endian: of each number from `first_seq` to `last_seq`, all of them
-    notes   = [[table, key, hash of the row or null if it is gone], …], JSON; table "" is for what is said of the seal
-    of row  = the first 32 digits of sha256(ascii(row)): Python's way to write a tuple, which no two rows share
+    marks   = crc32(record), four bytes each, little-endian, for each number from `first_seq` to `last_seq`
+    notes   = [[table, key, hash of the row or null if it is gone], …], JSON; table "" is for notes on the seal itself
+    of row  = the first 32 digits of sha256(ascii(row)): Python's text of a tuple, which is unique
 
-What becomes of it when a store is pruned, `orchestrator.store.integrity.residue` tells.
+`orchestrator.store.integrity.residue` describes what pruning makes of it.
 
-Every commit but those of nothing but steps, effects and output ends with a seal. Those are sealed with the next one: after
+Every commit ends with a seal, except those of only steps, effects and output. These are sealed with the next one: after
 `INDEX_EVERY` records or `SEAL_EVERY_S` seconds at the latest, when the program ends, or when the next one opens the store.
 """
 
@@ -38,30 +38,30 @@ from orchestrator.store.integrity.chain_head import Head, Noted, begin_head
 from orchestrator.store.integrity.record_bytes import cap_texts, records, take_in
 
 SEAL_EVERY_S = 10.0
-"""Seconds after a seal when the next commit is sealed, whatever is in it."""
+"""Seconds after a seal from which on the next commit is sealed, whatever is in it."""
 
 UNSEALED_KINDS = frozenset({"step", "intent", "outcome", "output"})
-"""Of the records that may wait for the next seal: they are written by whoever holds their harness."""
+"""Kinds of records that may wait for the next seal; only the owner of their harness writes them."""
 
 DERIVED = frozenset({"records", "seals", "step_index", "effect_index", "snapshots"})
 WATCHED: tuple[str, ...] = tuple(
     table for script in MIGRATIONS for table in re.findall(r"CREATE TABLE (\w+)", script) if table not in DERIVED
 )
-"""Tables whose rows change: each change is noted. The others only grow, and say nothing that the records do not say."""
+"""Tables whose rows change; each change is noted. Other tables only grow, and duplicate what the records say."""
 
 BETWEEN = b"\x1e"
-"""After each record. JSON has no such character; if a text has one all the same, the lengths tell what is whose."""
+"""Separator after each record. JSON has no such character; if a text contains it, the lengths keep records apart."""
 _CHUNK = 256
 _CHUNK_BYTES = 4_000_000
-"""Records that are taken in at a time, and bytes: more, and memory is taken anew for each, which costs more than it saves."""
+"""Limits on the records and bytes hashed at a time; larger chunks cost more in memory allocation than they save."""
 _HEADER = "json_array(harness, epoch, attempt, step, time_us, kind, length(CAST(body AS BLOB)), length(CAST(state AS BLOB)))"
 RECORD_TEXT = f"{_HEADER} || body || coalesce(state, '')"
-"""What is hashed of a record, in SQL."""
+"""SQL for the hashed text of a record."""
 _TAIL = f"""
 SELECT count(*), min(seq), max(seq), CAST(group_concat(text, char(30)) AS BLOB)
 FROM (SELECT seq, {RECORD_TEXT} AS text FROM records WHERE seq > ? ORDER BY seq LIMIT ?)
 """
-"""One row for many records: SQLite lets go of the interpreter once for each row, and gets it back when others let go."""
+"""One row for many records, since SQLite releases the interpreter for each row and then waits to get it back."""
 _NUMBERS = "SELECT count(*), min(seq), max(seq) FROM (SELECT seq FROM records WHERE seq > ? ORDER BY seq LIMIT ?)"
 _LAST = "SELECT position, last_seq, hash FROM seals ORDER BY position DESC LIMIT 1"
 _STRANGE = f"""
@@ -69,7 +69,7 @@ SELECT r.seq, r.kind FROM records r LEFT JOIN harnesses h ON h.id = r.harness
 WHERE r.seq > ? AND (h.owner IS NULL OR h.epoch <> r.epoch OR r.kind NOT IN ({", ".join(map(repr, sorted(UNSEALED_KINDS)))}))
 ORDER BY r.seq LIMIT 1
 """
-"""Records that no program has left unsealed: of another kind, or of a harness that nobody held."""
+"""Records that no program left unsealed: of another kind, or of a harness without an owner."""
 
 Note: TypeAlias = tuple[str, list[Any], str | None]
 
@@ -78,7 +78,7 @@ class Sealer:
     """Writes the seals of one store.
 
     Args:
-        db: the connection of the writer; what it changes from now on is noted.
+        db: the writer's connection; its changes from now on are noted.
     """
 
     def __init__(self, db: sqlite3.Connection, store: Path, every_s: float = SEAL_EVERY_S) -> None:
@@ -98,14 +98,14 @@ class Sealer:
         return time.monotonic() >= self._due
 
     def begin(self) -> None:
-        """Forget what a transaction that came to nothing has changed."""
+        """Forget the changes of a transaction that was rolled back."""
         self._touched.clear()
 
     def take_up(self) -> None:
-        """Seal what a killed program has left, if it follows from what is sealed.
+        """Seal what a killed program left, if it follows from what is sealed.
 
         Raises:
-            StoreCorrupt: it does not, or what was sealed is gone.
+            StoreCorrupt: it does not, or sealed records are missing.
         """
         position, last_seq, _ = self._db.execute(_LAST).fetchone() or (0, 0, "")
         (newest,) = self._db.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()
@@ -119,7 +119,7 @@ class Sealer:
             raise StoreCorrupt(
                 f"{self._location} is older than its head, {self._head.path}, or another store, or was pruned since: expected "
                 f"seal {noted.position} over record {noted.last_seq}, its last is seal {position} over record {last_seq}; "
-                "restore the newer one, or remove the head if you have put an older one here yourself"
+                "restore the newer one, or remove the head if you put an older store here yourself"
             )
         strange = self._db.execute(_STRANGE, (last_seq,)).fetchone()
         if strange is not None:
@@ -131,7 +131,7 @@ class Sealer:
         self.seal([] if noted is not None else [("", ["no head"], None)])
 
     def seal(self, said: Iterable[Note] = ()) -> None:
-        """Cover what is new with a seal, if anything is."""
+        """Write a seal over everything new, if there is anything."""
         position, last_seq, hash = self._db.execute(_LAST).fetchone() or (0, 0, "")
         notes = [*said, *self._notes()]
         self._newest = _append(self._db, position + 1, last_seq, hash, notes) or Noted(position, last_seq, hash)
@@ -139,13 +139,13 @@ class Sealer:
         self._due = time.monotonic() + self._every_s
 
     def publish(self) -> None:
-        """Note the newest seal in the head: its commit has succeeded."""
+        """Write the newest seal to the head, after its commit succeeded."""
         if self._newest is not None:
             self._head.write(self._newest)
             self._newest = None
 
     def close(self) -> None:
-        """Let go of the head."""
+        """Close the head."""
         self._head.close()
 
     def _has(self, noted: Noted) -> bool:
@@ -175,10 +175,10 @@ class Sealer:
 
 
 def seal_anew(db: sqlite3.Connection, store: Path, version: int) -> None:
-    """Seal a file that has just been made or brought up to date: all its rows are noted, and what its schema is made of.
+    """Seal a file that was just created or upgraded: all its rows and its schema are noted.
 
     Args:
-        version: of the schema that it had; 0 if it is new.
+        version: its earlier schema version; 0 if it is new.
     """
     position, last_seq, hash = db.execute(_LAST).fetchone() or (0, 0, "")
     notes: list[Note] = [("", ["anew", version], token_hex(16))]
@@ -200,19 +200,19 @@ SCHEMA_ROWS = (
 
 
 def row_hash(row: tuple[Any, ...]) -> str:
-    """Return the hash of a row. `ascii` writes every value in one way only, in any version of Python."""
+    """Return the hash of a row. `ascii` gives each value one text in any version of Python."""
     return sha256(ascii(tuple(row)).encode()).hexdigest()[:32]
 
 
 def trailer(position: int, first_seq: int, last_seq: int, notes: str) -> bytes:
-    """Return what a seal hashes after the records."""
+    """Return the bytes that a seal hashes after its records."""
     return f"\n{position} {first_seq} {last_seq}\n{notes}".encode("utf-8", "surrogateescape")
 
 
 def _append(db: sqlite3.Connection, position: int, after: int, before: str, notes: list[Note]) -> Noted | None:
-    """Write a seal over the records after one, the notes in it; None if there is nothing to cover.
+    """Write seals over the records after one, with the notes; return the last seal, None if there was nothing to cover.
 
-    Where numbers are missing, a seal ends: the next begins after the gap, for all to see.
+    A seal ends at a gap in the numbers, and the next begins after it, so that the gap stays visible.
     """
     newest: Noted | None = None
     while True:
@@ -230,9 +230,9 @@ def _append(db: sqlite3.Connection, position: int, after: int, before: str, note
 
 
 def _take_in(db: sqlite3.Connection, after: int, digest: Any) -> tuple[int, int, bytes, bool]:
-    """Hash the records after one, up to a gap; return the first and the last, their marks, and whether it was all there is.
+    """Hash the records after one, up to a gap; return the first, the last, their marks, and whether there are no more.
 
-    The text of a few hundred is in memory at a time, of fewer if they are large, and of a large one a piece.
+    The text of a few hundred records is in memory at a time, of fewer if they are large, of a very large one a piece.
     """
     first, last = after + 1, after
     marks: list[int] = []
@@ -259,7 +259,7 @@ def _take_in(db: sqlite3.Connection, after: int, digest: Any) -> tuple[int, int,
 
 
 def _hash(db: sqlite3.Connection, after: int, count: int, text: bytes | None, digest: Any) -> tuple[int, list[int]]:
-    """Add the text of some records to `digest`, or the pieces of a large one; return how many bytes it has, and the marks."""
+    """Add the text of records, or the pieces of a large one, to `digest`; return the number of bytes, and the marks."""
     if text is None:
         size, mark = take_in(next(records(db, after))[1], digest)
         digest.update(BETWEEN)
@@ -270,7 +270,7 @@ def _hash(db: sqlite3.Connection, after: int, count: int, text: bytes | None, di
 
 
 def _tail(db: sqlite3.Connection, after: int, limit: int) -> tuple[int, int, int, bytes | None]:
-    """Return how many records there are after one, the first of them, the last, and their text; None if that is too large."""
+    """Return the number of records after one, the first and the last of them, and their text; None if that is too large."""
     try:
         with cap_texts(db):
             return db.execute(_TAIL, (after, limit)).fetchone()  # type: ignore[no-any-return]
@@ -293,7 +293,7 @@ def key_of(db: sqlite3.Connection, table: str) -> list[str]:
 
 @contextmanager
 def sealed_transaction(db: Connection, store: Path, seals: Sealer) -> Generator[None]:
-    """Commit what the block writes, with its seal, and then the head; roll it back if the block raises."""
+    """Commit what the block writes with its seal, then write the head; roll back if the block raises."""
     with db.writing():
         db.hold_schema(store)
         seals.begin()

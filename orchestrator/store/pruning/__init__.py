@@ -1,4 +1,4 @@
-"""Pruning: removing old records so that the rest can still be proven."""
+"""Pruning: removal of old records such that the rest can still be verified."""
 
 from orchestrator.store.pruning.prune_plan import Rule
 from orchestrator.store.pruning.prune_store import prune, survey

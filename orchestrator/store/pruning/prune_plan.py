@@ -1,15 +1,15 @@
-"""What of a store goes when it is pruned, and what stays. Decisions; the reading that they need is at the end.
+"""What pruning removes and what it keeps. Decisions first; the queries that they need are at the end.
 
-stays   every step from a harness's *floor* on: the newest snapshot up to the first step that is wanted. Wanted are the steps
-        that the rule keeps, the last one, and of a harness that can go on those that it may look back at: as many as its
-        last start says, or more. With it all that belongs to these steps: effects, output, what is attached, spends, the
-        messages that they have used up
-stays   what people have said: requests, answers and uses of approvals, kill switches, for ever; what concerns all harnesses
-stays   which harnesses a harness has started, for ever: they are found by it when the program is started again
-stays   a request whose sender still makes the step that asks: cut off, it asks again, and must not be heard twice
-stays   a message that waits, a reservation that is open, the last lifecycle event of each harness and its last start, the
-        newest record; intents and outcomes of an effect of which nobody knows whether it has happened: a person is asked
-goes    the rest: steps below the floor, and what belongs to them; by age also lifecycle events, wherever they are: a harness
+kept    every step from a harness's *floor* on: the newest snapshot at or before the first wanted step. Wanted are the steps
+        that the rule keeps, the last one, and, of a harness that can continue, its context: as many as its last start says,
+        or more. Everything that belongs to these steps is kept too: effects, output, attachments, spending, and the messages
+        that they consumed
+kept    statements by people, for ever: requests, answers and uses of approvals, kill switches; records on all harnesses
+kept    records of started children, for ever: they are needed when the program is started again
+kept    a request whose sender is still making the step that asks: after a crash it asks again, and must not be heard twice
+kept    waiting messages, open reservations, the last lifecycle event and the last start of each harness, the newest record;
+        intents and outcomes of an effect of unknown outcome, since a person has to settle it
+removed the rest: steps below the floor, and what belongs to them. By age also lifecycle events, wherever they are: a harness
         that has crashed for weeks has many of them, and no steps
 """
 
@@ -32,20 +32,20 @@ from orchestrator.lifecycle import Status
 from orchestrator.store.store_operations import APPROVAL_KINDS
 
 LOOKED_BACK_AT = 100
-"""Steps of a harness that can go on which stay in any case: ten times what `max_context_steps` is unless it is said."""
+"""Steps always kept of a harness that can continue: ten times the default of `max_context_steps`."""
 LIFECYCLE = frozenset(stored_kinds(event.kind for event in EVENTS))
 SAID = frozenset({*APPROVAL_KINDS, CHILD, "latch", "pruned", "repaired", "forked"})
-"""Kinds of what people have said, and of what harnesses have started: it stays for ever."""
+"""Kinds of statements by people, and of started children, which are kept for ever."""
 
 
 @frozen
 class Rule:
-    """What is to be kept: of each harness its last `keep` steps, or the steps since a moment."""
+    """What to keep: the last `keep` steps of each harness, or the steps since a moment."""
 
     keep: int | None = None
     since_us: int | None = None
     context: int = LOOKED_BACK_AT
-    """Steps that stay of a harness that can go on, if it does not look back at more."""
+    """Steps kept of a harness that can continue, unless its context is larger."""
 
     def __attrs_post_init__(self) -> None:
         if (self.keep is None) == (self.since_us is None):
@@ -55,47 +55,47 @@ class Rule:
 
 
 class Why(StrEnum):
-    """Why the steps of a harness stay that stay."""
+    """Why steps of a harness are kept."""
 
-    NOTHING = "nothing goes"
+    NOTHING = "nothing is removed"
     RULE = "as asked"
-    SNAPSHOT = "the newest snapshot from which the steps that stay can be derived"
-    CONTEXT = "it can go on, and may look back at its last steps"
-    LAST = "its last step says where it stands"
+    SNAPSHOT = "the newest snapshot from which the kept steps can be derived"
+    CONTEXT = "it can continue, and may use its last steps as context"
+    LAST = "its last step defines its state"
 
 
 @frozen
 class Floor:
-    """From which step on a harness stays."""
+    """The first step of a harness that is kept."""
 
     number: int
-    """The store's, for the harness."""
+    """The harness's number in the store."""
     harness: str
     status: str
     steps: int
-    """The number of its last step."""
+    """Number of its last step."""
     oldest: int
-    """The first step that is there now; 0 if there is none."""
+    """The oldest existing step; 0 if there is none."""
     first: int
-    """The first that stays; 0 if there is none."""
+    """The first kept step; 0 if there is none."""
     why: Why
 
     @property
     def goes(self) -> bool:
-        """Whether any of its steps go."""
+        """Whether any of its steps are removed."""
         return self.first > self.oldest > 0
 
 
 def floor_of(
     rule: Rule, *, status: str, last: int, young: int, snapshots: Sequence[int], looks_back: int = 0
 ) -> tuple[int, Why]:
-    """Return the first step of a harness that stays, and why.
+    """Return the first step of a harness that is kept, and why.
 
     Args:
         last: its last step.
         young: the first step since the moment of the rule; `last + 1` if there is none.
-        snapshots: the steps of which the whole state was saved, in order. The state before step 1 is always known.
-        looks_back: at how many of its last steps it does.
+        snapshots: steps with a snapshot, in order. The state before step 1 is always known.
+        looks_back: number of its last steps that it uses as context.
     """
     context = max(rule.context, looks_back)
     wanted, why = (young, Why.RULE) if rule.keep is None else (last - rule.keep + 1, Why.RULE)
@@ -109,7 +109,7 @@ def floor_of(
 
 @frozen
 class Found:
-    """A record, as far as it matters."""
+    """The fields of a record that matter for pruning."""
 
     seq: int
     harness: int
@@ -120,32 +120,33 @@ class Found:
 
 @frozen
 class Plan:
-    """What stays."""
+    """What is kept."""
 
     floors: Sequence[Floor]
     last_events: frozenset[int]
     """Numbers of the last lifecycle event of each harness, and of its last start."""
     reserved: frozenset[int]
-    """Numbers of the records of open reservations, of intents and outcomes of effects of unknown outcome, and of requests
-    that may be made again."""
+    """Numbers of the records of open reservations, of intents and outcomes of effects of unknown outcome, and of requests that
+    may be made again.
+    """
     newest: int
-    """The last record: the next one gets its number from it."""
+    """The last record, which determines the number of the next one."""
     until: int
-    """The last record that may go."""
+    """The last record that may be removed."""
     since_us: int = 0
-    """Lifecycle events before that go."""
+    """Lifecycle events before this time are removed."""
     by_number: Mapping[int, int] = field(init=False)
-    """The floor of each harness that is pruned; 0 if none of its steps go."""
+    """The floor of each harness that is pruned; 0 if none of its steps are removed."""
 
     def __attrs_post_init__(self) -> None:
         floors = {floor.number: floor.first if floor.goes else 0 for floor in self.floors}
         object.__setattr__(self, "by_number", floors)
 
     def goes(self, record: Found, used_up: Mapping[int, int]) -> bool:
-        """Return whether a record goes.
+        """Return whether a record is removed.
 
         Args:
-            used_up: the step that has used up each message, by its number; one that waits is not in it.
+            used_up: the step that consumed each message, by its number; waiting messages are not in it.
         """
         floor = self.by_number.get(record.harness)
         if floor is None or record.seq > self.until or record.kind in SAID or record.seq == self.newest:
@@ -158,7 +159,7 @@ class Plan:
         return 0 < record.step < floor and record.seq not in self.reserved
 
 
-# reading
+# queries
 
 
 _UNSETTLED = tuple(outcome.value for outcome in OPEN)
@@ -194,12 +195,12 @@ WITH making AS MATERIALIZED (SELECT harness, harness || '/' || (current_step + 1
 SELECT m.seq FROM mailbox m JOIN making p ON p.harness = m.sender
 WHERE m.kind = 'request' AND m.consumed_step IS NOT NULL AND substr(m.id, 1, length(p.place)) = p.place
 """
-"""Requests that were heard, of steps that are not recorded yet; their ids begin with the step that asks."""
+"""Requests that were consumed while their sender's step is not recorded yet; their ids begin with that step."""
 
 
 @frozen
 class _Tail:
-    """Steps of one harness that are in no index yet."""
+    """Steps of one harness that are not indexed yet."""
 
     step: int
     seq: int
@@ -208,11 +209,11 @@ class _Tail:
 
 
 def read_plan(db: sqlite3.Connection, rule: Rule, names: Collection[str] = ()) -> Plan:
-    """Return what stays of a store.
+    """Return what is kept of a store.
 
     Args:
         db: within a transaction.
-        names: the harnesses to prune; none for all.
+        names: the harnesses to prune; empty for all.
 
     Raises:
         UnknownHarness: there is no such harness.
@@ -230,7 +231,7 @@ def read_plan(db: sqlite3.Connection, rule: Rule, names: Collection[str] = ()) -
     old = 0 if rule.since_us is None else _last_before(db, rule.since_us, newest)
     if not old and not any(floor.goes for floor in floors):
         return Plan(floors, frozenset(), frozenset(), newest, 0, rule.since_us or 0)
-    # This goes through all records: it is not done where nothing goes.
+    # This scans all records, so it is skipped where nothing is removed.
     events = {number: seqs for number, *seqs in db.execute(_EVENTS)}
     backs = [_looks_back(db, events.get(number, [None])[-1]) for number, *_ in wanted]
     floors = [_read_floor(db, rule, row, tails.get(row[0], []), back) for row, back in zip(wanted, backs, strict=True)]
@@ -244,7 +245,7 @@ def read_plan(db: sqlite3.Connection, rule: Rule, names: Collection[str] = ()) -
 
 
 def _looks_back(db: sqlite3.Connection, start: int | None) -> int:
-    """Return at how many of its last steps a harness looks back, as its last start says; 0 if it was never started."""
+    """Return how many of its last steps a harness uses as context, from its last start; 0 if it was never started."""
     if start is None:
         return 0
     (body,) = db.execute("SELECT body FROM records WHERE seq = ?", (start,)).fetchone()
@@ -252,12 +253,12 @@ def _looks_back(db: sqlite3.Connection, start: int | None) -> int:
 
 
 def _open_marks(db: sqlite3.Connection, floor: Floor) -> list[str]:
-    """Return the numbers of intents and outcomes of each effect below a floor of which nobody knows whether it happened."""
+    """Return the numbers of intents and outcomes of each effect of unknown outcome below a floor."""
     return [seqs for (seqs,) in db.execute(_OPEN, {"harness": floor.number, "first": floor.first})]
 
 
 def _last_before(db: sqlite3.Connection, since_us: int, newest: int) -> int:
-    """Return the last record before a moment: by the stamps, as in a sorted list."""
+    """Return the last record before a moment, by binary search over the times."""
     return bisect_left(range(1, newest + 1), since_us, key=lambda seq: db.execute(_AT, (seq,)).fetchone()[0])
 
 
@@ -281,9 +282,9 @@ def _read_floor(
 
 
 def _young(db: sqlite3.Connection, number: int, since_us: int, indexed: tuple[int, int], tail: Sequence[_Tail]) -> int:
-    """Return the first step since a moment, so that all before it are older: by the stamps.
+    """Return the first step since a moment, so that all before it are older.
 
-    These are looked up as in a sorted list, and those before what is found one by one: a clock may have been set back.
+    Found by binary search over the times, then checked one by one backwards, since a clock may have been set back.
     """
     first, last = indexed
 

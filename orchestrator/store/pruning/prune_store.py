@@ -1,12 +1,11 @@
-"""Taking away what is old: `prune(path, Rule(keep=1000))`. What goes and what stays, `prune_plan.py` says.
+"""Removal of old records: `prune(path, Rule(keep=1000))`. `prune_plan.py` decides what is removed.
 
-The laws: nothing goes that does not verify, or that a harness may need again; between any two commits the store opens and
-verifies, and says itself how far it was pruned (`residue.py`); a program that runs on it waits for one
-short commit at a time.
+Invariants: nothing is removed that does not verify, or that a harness may need again. Between any two commits the store opens
+and verifies, and records how far it was pruned (`residue.py`). A program running on it waits for one short commit at a time.
 
-    look      which steps of whom have to stay
-    say       a record of who prunes what. All that was there is under seals then, and the head is on disk
-    take      a few seals at a time: each is held against its records, what goes is deleted, what stays goes under a residue
+    look      find which steps of each harness must be kept
+    say       record who prunes what. After that, everything existing is under seals, and the head is on disk
+    take      a few seals at a time: check each against its records, delete what is removed, put the rest under a residue
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from orchestrator.store.pruning.prune_survey import Latest, Portion, portions
 from orchestrator.store.sqlite.sqlite_file import open_reader, open_writer, translated
 
 _BREATH_S = 0.002
-"""Least time between two commits, in which others get their turn; it is as long as the commit has taken if that was longer."""
+"""Minimum seconds between two commits, so that others get their turn; at least as long as the last commit took."""
 
 _THERE = "SELECT hash FROM seals WHERE position >= ? AND position <= ? ORDER BY position"
 _EMPTY = "DELETE FROM seals WHERE position = ? AND length(marks) = 0"
@@ -42,18 +41,18 @@ _INSERT = "INSERT INTO seals (position, first_seq, last_seq, notes, hash, marks)
 
 @define
 class Pruned:
-    """What goes, or would go, and what stays."""
+    """What is removed, or would be, and what is kept."""
 
     floors: Sequence[Floor]
     base: Base
     """Where the chain of seals begins now."""
     steps: Counter[int] = field(factory=Counter[int])
-    """That go, by the store's number for the harness."""
+    """Removed steps, by the store's number for the harness."""
     records: Counter[int] = field(factory=Counter[int])
     bytes: Counter[int] = field(factory=Counter[int])
-    """Of what is recorded; the file has more of its own."""
+    """Removed bytes of recorded data; the file has some overhead."""
     kept: dict[int, dict[str, int]] = field(factory=dict[int, dict[str, int]])
-    """Records below the floor that stay all the same, by their kind."""
+    """Records below the floor that are kept, by their kind."""
 
     def add(self, portion: Portion) -> None:
         self.records.update(portion.records)
@@ -65,24 +64,24 @@ class Pruned:
 
 
 def survey(path: str | Path, rule: Rule, names: Collection[str] = ()) -> Pruned:
-    """Return what would go. Nothing is written.
+    """Return what pruning would remove, without writing anything.
 
     Raises:
-        StoreError: it is not a store of ours, or it is not what was written.
+        StoreError: it is not a valid store, or was changed by something else.
         UnknownHarness: there is no such harness.
     """
     return _look(path, rule, names)[1]
 
 
 def prune(path: str | Path, rule: Rule, names: Collection[str] = (), *, by: str, busy_s: float = 10.0) -> Pruned:
-    """Take away what is old, also while another process runs on the store. Run again after a crash, it goes on.
+    """Remove old records; another process may be running on the store. Run again after a crash, it continues.
 
     Args:
-        names: the harnesses to prune; none for all.
-        by: who has it done; it is recorded.
+        names: the harnesses to prune; empty for all.
+        by: who prunes; it is recorded.
 
     Raises:
-        StoreError: it is not a store of ours, it is not what was written, or somebody else prunes it at this moment.
+        StoreError: it is not a valid store, was changed by something else, or is being pruned by another process.
         UnknownHarness: there is no such harness.
     """
     plan, would = _look(path, rule, names)
@@ -96,7 +95,7 @@ def prune(path: str | Path, rule: Rule, names: Collection[str] = (), *, by: str,
 
 
 def _look(path: str | Path, rule: Rule, names: Collection[str]) -> tuple[Plan, Pruned]:
-    """Return what has to stay and what would go, every record of it held against its seal."""
+    """Return the plan and what it would remove, with every record checked against its seal."""
     with closing(open_reader(Path(path).resolve())) as db, _explain_errors(path):
         db.execute("BEGIN")
         plan, base, latest = read_plan(db, rule, names), read_base(db), Latest()
@@ -110,19 +109,19 @@ def _look(path: str | Path, rule: Rule, names: Collection[str]) -> tuple[Plan, P
 
 @contextmanager
 def _explain_errors(path: str | Path) -> Generator[None]:
-    """Tell in plain words of a file that cannot be used, and of values in it that nobody of ours has written."""
+    """Convert errors of an unusable file, or of values that no program wrote, into messages with a remedy."""
     with translated(str(path)):
         try:
             yield
         except (TypeError, ValueError, AttributeError, LookupError, OverflowError) as error:
             raise StoreCorrupt(
-                f"{path} has something in it that was not written by a program: {error}; run `orchestrator verify` to see "
+                f"{path} contains something that was not written by a program: {error}; run `orchestrator verify` to see "
                 "more, and restore the store from a copy"
             ) from error
 
 
 class _Pruner:
-    """Carries a plan out.
+    """Carries out a plan.
 
     Args:
         db: a connection that writes.
@@ -143,7 +142,7 @@ class _Pruner:
                 self._seals.take_up()
             with sealed_transaction(self._db, self._store, self._seals):
                 self._say(rule)
-            # What the head on disk names is never pruned, so it is in the chain whatever becomes of later ones.
+            # The seal in the head on disk is never pruned, so it stays in the chain whatever happens to later ones.
             sync(head_path(self._store))
             for portion in self._portions():
                 began = time.monotonic()
@@ -157,7 +156,7 @@ class _Pruner:
         return pruned
 
     def _portions(self) -> Generator[Portion]:
-        """Yield what is to be done in each commit, each looked through outside of it."""
+        """Yield the work for each commit, examined outside of it."""
         after = 0
         while True:
             with self._reading():
@@ -171,7 +170,7 @@ class _Pruner:
             after = portion.position
 
     def _say(self, rule: Rule) -> None:
-        """Record who prunes what, with every step in its index."""
+        """Record who prunes what, with every step indexed."""
         for statement in INDEX_NEW:
             self._db.execute(statement)
         self._db.execute("UPDATE meta SET indexed_seq = (SELECT max(seq) FROM records)")
@@ -185,11 +184,11 @@ class _Pruner:
         self._seals.seal()
 
     def _take(self, portion: Portion) -> None:
-        """Delete what goes of a portion, and put a residue over what stays in the place of its seals."""
+        """Delete the removed records of a portion, and replace its seals by a residue over the rest."""
         db, old = self._db, portion.base
         there = db.execute(_THERE, (portion.positions[0], portion.position)).fetchall()
         if [hash for (hash,) in there] != portion.hashes or read_base(db).position != old.position:
-            raise StoreBusy(f"{self._store} is being pruned by somebody else: wait for the end of that, and try again")
+            raise StoreBusy(f"{self._store} is being pruned by another process: wait until that ends, and try again")
         self._delete(portion)
         base = portion.base_after(self._by, now_us())
         taken = [*portion.residues]

@@ -1,6 +1,6 @@
-"""Going through the seals of a store that is to be pruned: what of each portion goes, and what proves the rest of it.
+"""A pass over the seals of a store that is to be pruned: what of each portion is removed, and what proves the rest.
 
-The law: whatever goes or stays is held against its seal first, so nobody's tampering is made to look like ours.
+Invariant: every record, removed or kept, is first checked against its seal, so that tampering is never taken for pruning.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Place: TypeAlias = tuple[str, tuple[Any, ...]]
 """A table and the key of a row in it."""
 
 PORTION = 1000
-"""Records at least that are gone through for one commit, unless there are fewer: its seals are taken as wholes."""
+"""Minimum number of records per commit, unless there are fewer: seals are processed as a whole."""
 _PORTION_BYTES = 16_000_000
 
 _SEALS = """
@@ -38,39 +38,39 @@ _USED_UP = "SELECT seq, consumed_step FROM mailbox WHERE seq > ? AND seq <= ? AN
 
 @define
 class Portion:
-    """What is done in one commit: some seals, one after the other, and the records under them."""
+    """The work of one commit: consecutive seals, and the records under them."""
 
     base: Base
     """Where the chain begins before it."""
     positions: list[int] = field(factory=list[int])
     hashes: list[str] = field(factory=list[str])
-    """Of these seals."""
+    """Hashes of these seals."""
     residues: list[int] = field(factory=list[int])
-    """Those of them that are residues already."""
+    """Positions of those that are residues already."""
     whole: list[int] = field(factory=list[int])
-    """The others."""
+    """Positions of the others."""
     runs: list[tuple[int, int]] = field(factory=list[tuple[int, int]])
-    """First and last of each row of records that go."""
+    """First and last number of each run of removed records."""
     records: Counter[int] = field(factory=Counter[int])
-    """That go, by harness."""
+    """Number of removed records, by harness."""
     bytes: Counter[int] = field(factory=Counter[int])
     steps: dict[int, list[int]] = field(factory=dict[int, list[int]])
-    """Numbers of the steps that go, by harness."""
+    """Numbers of the removed steps, by harness."""
     marks: list[tuple[int, int, int]] = field(factory=list[tuple[int, int, int]])
-    """Harness, step and number of each intent and outcome that goes."""
+    """Harness, step and number of each removed intent and outcome."""
     messages: list[int] = field(factory=list[int])
     kept: Counter[tuple[int, str]] = field(factory=Counter[tuple[int, str]])
-    """What stays below the floor of its harness, by harness and kind."""
+    """Number of records kept below the floor, by harness and kind."""
     residue: Residue = field(factory=lambda: Residue(0, 0, 0, "", {}))
-    """What stays."""
+    """The residue over the kept records."""
 
     @property
     def position(self) -> int:
-        """The last of its seals."""
+        """Position of the last of its seals."""
         return self.positions[-1]
 
     def changes(self, base: Base) -> bool:
-        """Return whether there is anything to do: that is so for all that is above the base, which moves on over it."""
+        """Return whether there is anything to do; always true above the base, which moves past it."""
         return bool(self.runs) or self.position > base.position
 
     def base_after(self, by: str, time_us: int) -> Base:
@@ -83,14 +83,14 @@ class Portion:
 
 @define
 class Latest:
-    """Which seal was the last to note a row."""
+    """Tracks which seal was the last to note each row."""
 
     places: dict[Place, tuple[int, str | None]] = field(factory=dict[Place, tuple[int, str | None]])
     by_seal: dict[int, set[Place]] = field(factory=dict[int, set[Place]])
     _position: int = 0
 
     def read(self, db: sqlite3.Connection) -> None:
-        """Take in the seals that are new since the last time."""
+        """Read the seals that are new since the last time."""
         for position, text in db.execute(_NOTES, (self._position,)):
             self._position = position
             for table, key, hash in json.loads(text or "[]"):
@@ -100,7 +100,7 @@ class Latest:
                     self._forget()
 
     def noted_in(self, positions: Iterable[int]) -> list[tuple[Note, Place]]:
-        """Return what some seals are the last to note of rows that are there, and forget it."""
+        """Return the notes on existing rows that some seals were the last to make, and forget them."""
         found: list[tuple[Note, Place]] = []
         for position in positions:
             for table, key in self.by_seal.pop(position, ()):
@@ -110,7 +110,7 @@ class Latest:
         return found
 
     def _forget(self) -> None:
-        """Forget what was noted of rows, as those who verify do: the seal notes all of them anew."""
+        """Forget the notes on rows, as verification does: the seal notes all of them anew."""
         for place in [place for place in self.places if place[0] != "seals"]:
             self.by_seal[self.places.pop(place)[0]].discard(place)
 
@@ -123,15 +123,15 @@ class Latest:
 
 
 def portions(db: sqlite3.Connection, plan: Plan, base: Base, latest: Latest, *, after: int = 0) -> Iterator[Portion]:
-    """Yield what there is to do, portion by portion.
+    """Yield the work portion by portion.
 
     Args:
         db: within a transaction.
-        latest: what is noted of residues; it has read the seals.
-        after: the last seal that is done.
+        latest: the notes on residues; it has read the seals.
+        after: position of the last processed seal.
 
     Raises:
-        StoreCorrupt: a seal does not fit the records under it.
+        StoreCorrupt: a seal does not match its records.
     """
     looker = _Looker(db, plan, base, latest)
     for row in db.execute(_SEALS, (after, plan.until)):
@@ -143,7 +143,7 @@ def portions(db: sqlite3.Connection, plan: Plan, base: Base, latest: Latest, *, 
 
 
 class _Looker:
-    """Looks through seals, one after the other."""
+    """Examines seals one after the other."""
 
     def __init__(self, db: sqlite3.Connection, plan: Plan, base: Base, latest: Latest) -> None:
         self._db = db
@@ -172,8 +172,8 @@ class _Looker:
         noted = self._latest.places.get(("seals", (position,)), (0, None))[1]
         if seal.hexdigest() != hash or (is_residue and noted != row_hash(row)):
             raise StoreCorrupt(
-                f"records {first} to {last} are not what was sealed: nothing of them was pruned; "
-                "run `orchestrator verify`, which says what it is and what to do"
+                f"records {first} to {last} do not match their seal: nothing of them was pruned; "
+                "run `orchestrator verify` for details and the remedy"
             )
         self.portion.positions.append(position)
         self.portion.hashes.append(hash)
@@ -200,7 +200,7 @@ class _Looker:
         self._first, self._last, self._bytes = None, 0, 0
 
     def _sort(self, record: Found, pieces: Iterable[bytes], seal: Any, used_up: Mapping[int, int]) -> None:
-        """Have a record hashed for the seal over it, and note whether it goes or stays."""
+        """Hash a record for its seal, and note whether it is removed or kept."""
         portion, plan = self.portion, self._plan
         if not plan.goes(record, used_up):
             size, self._kept[record.seq] = take_in(pieces, seal, self._digest)

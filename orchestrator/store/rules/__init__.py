@@ -1,1 +1,1 @@
-"""Rules that every store applies the same way: pure functions of records and values."""
+"""Rules that every store applies in the same way."""

@@ -1,4 +1,4 @@
-"""How a store takes requests, answers and uses of approvals, wherever it keeps their rows."""
+"""How a store processes requests, answers and uses of approvals, independent of where it keeps their rows."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ class Filed(NamedTuple):
 
 
 class ApprovalRows(Protocol):
-    """Where a store finds the records of approvals. Everything is called within the transaction of a commit."""
+    """Access to a store's approval records, within the transaction of a commit."""
 
     def newest(self, harness: int, digest: str) -> str | None:
         """Return the id of the newest request for an action."""
         ...
 
     def of(self, id: str) -> Sequence[Filed]:
-        """Return all that is on record of a request, oldest first."""
+        """Return all records of a request, oldest first."""
         ...
 
     def file(self, seq: int, id: str, harness: int, digest: str) -> None:
-        """Note where a record is."""
+        """Index a record."""
         ...
 
 
@@ -61,7 +61,7 @@ class ApprovalRules:
         self.operations: dict[type[Any], Callable[[Any], Any]] = {Ask: self.ask, TakeUp: self.take_up, Respond: self.respond}
 
     def ask(self, ask: Ask) -> Asked:
-        """Return the request that stands for an action; one that has expired or was reopened stands for nothing."""
+        """Return the valid request for an action, recording a new one if the last has expired or was reopened."""
         wanted = ask.request
         known = self._rows.newest(ask.harness, wanted.digest)
         if known is not None:
@@ -75,10 +75,10 @@ class ApprovalRules:
         return Asked(wanted.id, seq)
 
     def respond(self, said: Respond) -> int:
-        """Record an answer, if it can make a difference; what people say in it without secrets, so also when it is signed."""
+        """Record an answer, if it changes anything. Its text is redacted before it is signed."""
         filed = self._rows.of(said.id)
         if not filed:
-            raise UsageError(f"no approval {said.id!r} was asked for: expected an id of `orchestrator approvals`")
+            raise UsageError(f"there is no approval request {said.id!r}: expected an id from `orchestrator approvals`")
         case = case_of(filed)
         standing = stand(case, said.secret, now_us=said.time_us, ticks=said.ticks)
         if _is_said(standing, said):
@@ -103,7 +103,7 @@ class ApprovalRules:
         """Record the use of an approval, if it may be used."""
         filed = self._rows.of(asked.id)
         if not filed:
-            return Taken(Standing(Word.INVALID, reason="its request is not on record any more"))
+            return Taken(Standing(Word.INVALID, reason="its request is no longer recorded"))
         case = case_of(filed)
         standing = stand(case, asked.secret, now_us=asked.time_us, ticks=asked.ticks)
         if standing.word is Word.APPROVED and (filed[0].harness, filed[0].step) != (asked.harness, asked.step):
@@ -127,10 +127,10 @@ class ApprovalRules:
 
 @frozen(eq=False)
 class MemoryApprovalRows:
-    """The records of approvals of a store in memory.
+    """The approval records of a store in memory.
 
     Args:
-        look: returns time and record, by its `seq`.
+        look: returns time and record of a `seq`.
     """
 
     _look: Callable[[int], tuple[int, Filed]]
@@ -146,14 +146,14 @@ class MemoryApprovalRows:
         self._index.append((seq, id, harness, digest))
 
     def all(self) -> Iterable[tuple[str, int, int, Filed]]:
-        """Return id, `seq` and time of every record, and the record; oldest first."""
+        """Return id, `seq`, time and content of every record, oldest first."""
         return [(id, seq, *self._look(seq)) for seq, id, *_ in self._index]
 
 
 def case_of(filed: Sequence[Filed]) -> Case:
-    """Return all that is on record of one request.
+    """Return everything recorded of one request.
 
-    A second request of the same id makes it invalid, and so does any other order than request, answers, use.
+    A second request with the same id makes it invalid, and so does any order other than request, answers, use.
     """
     first, *rest = filed
     by_kind: dict[str, list[str]] = {REQUESTED: [], ANSWERED: [], USED: []}
@@ -167,7 +167,7 @@ def case_of(filed: Sequence[Filed]) -> Case:
 
 
 def approval_records(filed: Iterable[tuple[str, int, int, Filed]]) -> list[ApprovalRecord]:
-    """Return what was asked, from id, `seq`, time and record of each, oldest first."""
+    """Return the requests made of id, `seq`, time and content of each record, oldest first."""
     found: dict[str, list[tuple[int, int, Filed]]] = {}
     for id, *rest in filed:
         found.setdefault(id, []).append(cast(tuple[int, int, Filed], tuple(rest)))
@@ -185,52 +185,52 @@ def _is_said(standing: Standing, said: Respond) -> bool:
 
 
 def _check_answerable(said: Respond, standing: Standing) -> None:
-    """Refuse what is no answer, and any answer to what cannot be trusted."""
+    """Raise if an answer is malformed, or its request cannot be trusted."""
     if said.verdict not in VERDICTS or not said.by.strip():
         words = ", ".join(VERDICTS[:-1])
         raise UsageError(
             f"approval {said.id!r}: expected {words} or {VERDICTS[-1]} by somebody, was {said.verdict!r} by {said.by!r}"
         )
     if standing.word is Word.INVALID:
-        raise UsageError(f"approval {said.id!r} cannot be answered: {standing.reason}; `orchestrator verify` says more")
+        raise UsageError(f"approval {said.id!r} cannot be answered: {standing.reason}; run `orchestrator verify` for details")
 
 
 def _check_open(said: Respond, standing: Standing) -> None:
-    """Refuse an approval or a denial that comes too late."""
+    """Raise if an approval or denial comes too late."""
     if standing.used:
-        raise UsageError(f"approval {said.id!r} was used already: what it allowed cannot be denied any more")
+        raise UsageError(f"approval {said.id!r} was used already: it can no longer be denied")
     if standing.word is Word.EXPIRED:
-        raise UsageError(f"approval {said.id!r} has expired: the harness asks anew when it is started again")
+        raise UsageError(f"approval {said.id!r} has expired: the harness asks again when it is started again")
     if standing.word is Word.REOPENED:
         raise UsageError(
-            f"approval {said.id!r} was reopened by {standing.by!r}: it serves nothing any more; the harness asks anew when it "
-            "is started again, and `orchestrator approvals` shows what it asks then"
+            f"approval {said.id!r} was reopened by {standing.by!r}, so it is no longer valid; the harness asks again when it "
+            "is started again, and `orchestrator approvals` then shows the new request"
         )
     if standing.word is Word.DENIED:
         raise UsageError(
-            f"approval {said.id!r} was denied by {standing.by!r}: that stands; `orchestrator approvals reopen {said.id}` "
+            f"approval {said.id!r} was denied by {standing.by!r}, which stands; `orchestrator approvals reopen {said.id}` "
             "makes it ask again"
         )
 
 
 def _check_reopenable(said: Respond, standing: Standing, newest: str | None) -> None:
-    """Refuse to reopen what was neither denied nor has expired, and what was asked for anew since."""
+    """Raise unless a request was denied or has expired, and was not made again since."""
     id = said.id
     if standing.used:
-        raise UsageError(f"approval {id!r} was used already: expected one that was denied; what it allowed may have been done")
+        raise UsageError(f"approval {id!r} was used already: expected a denied one; its action may have been carried out")
     if standing.word is Word.PENDING:
         raise UsageError(
-            f"approval {id!r} is pending: expected one that was denied; answer it: `orchestrator approve {id}` or "
+            f"approval {id!r} is pending: expected a denied one; answer it: `orchestrator approve {id}` or "
             f"`orchestrator deny {id}`"
         )
     if standing.word is Word.APPROVED:
         raise UsageError(
-            f"approval {id!r} is approved by {standing.by!r} and not used yet: expected one that was denied; the harness "
-            f"takes it up when it runs, or `orchestrator deny {id}` withdraws it first"
+            f"approval {id!r} was approved by {standing.by!r} and not used yet: expected a denied one; the harness "
+            f"uses it when it runs, or `orchestrator deny {id}` withdraws it first"
         )
     if newest != id:
-        raise UsageError(f"approval {id!r} was asked for anew as {newest!r} since: expected the latest; answer that one")
+        raise UsageError(f"approval {id!r} was requested again as {newest!r} since: expected the latest; answer that one")
 
 
 _OVER = (Word.EXPIRED, Word.REOPENED)
-"""Of a request: it stands for nothing, and the same action is asked for anew."""
+"""Standings of requests that are no longer valid: the same action is requested again."""

@@ -1,11 +1,11 @@
-"""How a store accounts for budgets, wherever it keeps their rows.
+"""How a store accounts for budgets, independent of where it keeps their rows.
 
-The law: every pool of a reservation's chain has room for it at the moment it is recorded, in the one order of the store; so
-no crash and no second program can bring a limit to be overshot.
+Invariant: every pool of a reservation's chain has room for it when it is recorded, in the one order of the store; so no crash
+and no second program can exceed a limit.
 
-    Reserve ──► open ──SettleSpend──► what was spent is charged, the rest comes back
-                  └──── forfeit ────► all of it is charged: its attempt has ended, and did not say
-    Charge ──► charged in full, past the limit too: an agent reports what it has used
+    Reserve ──► open ──SettleSpend──► the spent amount is charged, the rest is returned
+                  └──── forfeit ────► all of it is charged: its attempt ended without settling it
+    Charge ──► charged in full, even past the limit: an agent reports what it has used
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Open:
     """A reservation that is not settled."""
 
     id: int
-    """The `seq` of the record that says so."""
+    """`seq` of its record."""
     harness: int
     epoch: int
     attempt: int
@@ -37,10 +37,10 @@ class Open:
 
 
 class BudgetRows(Protocol):
-    """Where a store keeps accounts and reservations. Everything is called within the transaction of a commit."""
+    """Access to a store's accounts and reservations, within the transaction of a commit."""
 
     def account(self, pool: str) -> Account:
-        """Return where a pool stands; one that nobody has funded has no limits."""
+        """Return the account of a pool; a pool that was never funded has no limits."""
         ...
 
     def has(self, pool: str) -> bool:
@@ -48,7 +48,7 @@ class BudgetRows(Protocol):
         ...
 
     def keep(self, pool: str, account: Account, time_us: int) -> None:
-        """Keep where a pool stands now."""
+        """Store the account of a pool."""
         ...
 
     def find(self, id: int) -> Open | None:
@@ -56,28 +56,28 @@ class BudgetRows(Protocol):
         ...
 
     def of(self, harness: int) -> Iterable[Open]:
-        """Return what a harness has open, oldest first."""
+        """Return the open reservations of a harness, oldest first."""
         ...
 
     def add(self, reservation: Open) -> None:
-        """Keep a reservation."""
+        """Store a reservation."""
         ...
 
     def drop(self, id: int) -> None:
-        """Forget a reservation."""
+        """Delete a reservation."""
         ...
 
     def abandoned(self) -> Iterable[Open]:
-        """Return what is left open by runs that are no more."""
+        """Return the open reservations of dead runs."""
         ...
 
 
 KIND = "budget"
-"""Of the records."""
+"""Kind of the records."""
 
 
 class BudgetRules:
-    """Carries out the operations on the rows of a store."""
+    """Carries out the operations on budgets."""
 
     def __init__(self, rows: BudgetRows, insert_record: InsertRecord) -> None:
         self._rows = rows
@@ -99,9 +99,9 @@ class BudgetRules:
         return self._insert(0, 0, 0, 0, fund.time_us, encode_private(body), KIND)
 
     def reserve(self, ask: Reserve) -> int | Later | Denied:
-        """Reserve, if there is room. Whether the harness is the asker's own has been looked at before.
+        """Reserve amounts, if there is room. The caller has checked the ownership of the harness.
 
-        What a dead run has left open is charged before anybody is told to wait for it.
+        Open reservations of dead runs are charged before anybody is told to wait.
         """
         verdict = self._judge(ask)
         if isinstance(verdict, Later) and self._forfeit(self._rows.abandoned(), ask.time_us):
@@ -117,7 +117,7 @@ class BudgetRules:
         return seq
 
     def settle(self, settle: SettleSpend) -> int:
-        """Charge what was spent, and give back the rest.
+        """Charge what was spent, and return the rest to the pools.
 
         Raises:
             HarnessMisuse: see `SettleSpend`.
@@ -132,7 +132,7 @@ class BudgetRules:
         return seq
 
     def charge(self, charge: Charge) -> Charged:
-        """Charge what an agent reports. Whether the harness is the asker's own has been looked at before."""
+        """Charge what an agent reports. The caller has checked the ownership of the harness."""
         charged = charge_usage(
             self._rows.account,
             lambda pool, account: self._rows.keep(pool, account, charge.time_us),
@@ -154,7 +154,7 @@ class BudgetRules:
         return charged
 
     def forfeit(self, harness: int, time_us: int) -> None:
-        """Charge in full what a harness has open: an attempt begins, or the harness is given up."""
+        """Charge a harness's open reservations in full: an attempt begins, or the harness is released."""
         self._forfeit(self._rows.of(harness), time_us)
 
     def _judge(self, ask: Reserve) -> Granted | Later | Denied:
@@ -185,7 +185,7 @@ class BudgetRules:
 
 @frozen(eq=False)
 class MemoryBudgetRows:
-    """The rows of a store that ends with its process."""
+    """The budget rows of a store in memory."""
 
     _accounts: dict[str, Account] = field(factory=dict[str, Account])
     _open: dict[int, Open] = field(factory=dict[int, Open])
@@ -200,7 +200,7 @@ class MemoryBudgetRows:
         self._accounts[pool] = account
 
     def accounts(self, pools: Collection[str] | None = None) -> dict[str, Account]:
-        """Return where pools stand, all or some, by name."""
+        """Return the accounts of pools, all or some, by name."""
         return {pool: self._accounts[pool] for pool in sorted(self._accounts) if pools is None or pool in pools}
 
     def find(self, id: int) -> Open | None:

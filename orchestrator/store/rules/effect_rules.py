@@ -1,4 +1,4 @@
-"""What is known of effects, from intents and outcomes as they were written down, and what a person may say of them. Pure."""
+"""The status of effects, derived from their intents and outcomes, and how a person may settle them. Pure."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Mark(NamedTuple):
 
 
 def effects_of(harness: str, marks: Iterable[Mark]) -> Iterator[EffectRecord]:
-    """Yield the effects of one harness, each with its last intent and what came after it.
+    """Yield the effects of one harness, each with its last intent and the outcome after it.
 
-    An outcome whose intent is gone is passed over: the chain tells that it was deleted.
+    An outcome without its intent is skipped; the chain reports the deletion.
 
     Args:
         marks: in order of `seq`.
@@ -47,7 +47,7 @@ def effects_of(harness: str, marks: Iterable[Mark]) -> Iterator[EffectRecord]:
         except (DecodeError, TypeError, AttributeError, ValueError) as error:
             raise StoreCorrupt(
                 f"harness {harness!r}, step {mark.step}: the {mark.kind} of an effect, record {mark.seq}, cannot be read: "
-                f"{error}; restore the store from a copy, it was changed from outside"
+                f"{error}; it was changed by something else, restore the store from a copy"
             ) from error
         if mark.kind == "intent":
             intents[mark.step, entry.key] = mark
@@ -65,19 +65,19 @@ def effects_of(harness: str, marks: Iterable[Mark]) -> Iterator[EffectRecord]:
 
 
 def settling(settle: Settle, step: int, marks: Iterable[tuple[str, str]]) -> str:
-    """Return the body of the outcome that a person has given.
+    """Return the body of the outcome with which a person settles an effect.
 
     Args:
-        step: the step after the last one of the harness: only its effects can be open.
-        marks: what is on record of the effects of that step.
+        step: the step after the harness's last one: only its effects can be open.
+        marks: records of the effects of that step.
 
     Raises:
-        UsageError: there is no such effect, or what became of it is known; or the result is not JSON.
+        UsageError: there is no such effect, its outcome is known, or the result is not JSON.
     """
     entries = entries_of(marks)
     where = f"harness {settle.name!r}, step {step}"
     if (entry := entries.get(settle.key)) is None:
-        there = one_of(map(repr, entries), "nothing was begun in it")
+        there = one_of(map(repr, entries), "no effect was begun in it")
         raise UsageError(f"{where} has no effect {settle.key!r}: {there}; see `orchestrator effects`")
     if entry.outcome not in OPEN and not _may_be_said_again(settle, entry):
         raise UsageError(
@@ -92,7 +92,7 @@ def settling(settle: Settle, step: int, marks: Iterable[tuple[str, str]]) -> str
 
 
 def _may_be_said_again(settle: Settle, entry: Entry) -> bool:
-    """Return whether a person may correct what is on record: an earlier word of a person, or a result that is missing."""
+    """Return whether a person may correct an outcome: one given by a person before, or one whose result is missing."""
     lacks_result = entry.outcome is EffectOutcome.CONFIRMED and entry.result is None
     return entry.settled_by == "operator" or (lacks_result and settle.done)
 
@@ -103,13 +103,13 @@ def unknown_harness(name: str, location: str) -> UnknownHarness:
 
 
 def pruned(name: str, step: int, oldest: int) -> UsageError:
-    """Return the error for a step that is gone."""
+    """Return the error for a pruned step."""
     return UsageError(f"harness {name!r}: step {step} was pruned: expected a number from {oldest}, the oldest that is kept")
 
 
 def underivable(name: str, step: int) -> UsageError:
-    """Return the error for a step that is there, but of which the snapshot before it is gone."""
+    """Return the error for an existing step whose state cannot be derived, because the snapshot before it is gone."""
     return UsageError(
-        f"harness {name!r}: the state after step {step} cannot be derived any more, for pruning was cut short: "
+        f"harness {name!r}: the state after step {step} can no longer be derived, because pruning was interrupted: "
         "expected a later step; run `orchestrator prune` again"
     )

@@ -1,7 +1,7 @@
-"""Making a harness whose past is another's: decided the same way in every store, and how SQLite does it.
+"""Forking: the checks that every store shares, and how SQLite makes a fork.
 
-The law: the origin is read and not touched; what is copied reads as it did, but for the number of its record and the run
-that wrote it. Messages do not come along, so no copied step says that it has used any up.
+Invariant: the origin is only read; a copy differs from the original only in the number of its record and in its run. Messages
+are not copied, so no copied step has consumed any.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from orchestrator.store.rules.state_rules import add_version, versions_of, versi
 from orchestrator.store.store_protocol import Fork, StepRow, VersionRow
 
 MOST_BESIDE = 100_000
-"""Steps of a fork within a store while a program runs on it: copying them keeps it waiting for about 0.6 s."""
+"""Limit on the steps of a fork within a store that a program is running on: copying them delays it for about 0.6 s."""
 _PAGE = 1000
 _PORTION = 10_000
 _COPY = """
@@ -37,7 +37,7 @@ _INDEX = (
     "WHERE harness = :origin AND step <= :step ORDER BY step",
     "UPDATE meta SET indexed_seq = :shift + :step",
 )
-"""Records are numbered in a row, so where each copy is need not be looked for among a million."""
+"""The records are numbered consecutively, so the position of each copy is computed and not searched for."""
 _INSERT = (
     "INSERT INTO records (harness, epoch, attempt, step, time_us, body, kind, state) VALUES (?, 1, ?, ?, ?, ?, 'step', ?)"
 )
@@ -53,32 +53,32 @@ LEFT JOIN claims c ON c.harness = r.harness AND c.epoch = r.epoch WHERE i.harnes
 
 @frozen
 class Origin:
-    """What is known of the harness that a fork is made from."""
+    """What is known of the harness that is forked."""
 
     harness_class: str
     initial_state: str
     attempt: int = 0
-    """Of the last step that comes along; `seq` and `run` are of its record."""
+    """Attempt of the last copied step; `seq` and `run` are those of its record."""
     seq: int = 0
     run: str = ""
     versions: Sequence[VersionRow] = ()
-    """Of its states, as far as they come along."""
+    """Versions of the copied states."""
 
 
 def check_fork(fork: Fork, *, taken: bool, head: int, oldest: int = 1, saved: int = 0) -> None:
-    """Refuse a fork that cannot be.
+    """Raise if a fork is not possible.
 
     Args:
-        taken: whether there is a harness of that name.
+        taken: whether there is a harness of the new name.
         head: the last step of the origin.
-        oldest: the first of its steps that is there; those before were pruned.
-        saved: the last step up to that of the fork of which the whole state is there; 0 if there is none.
+        oldest: its oldest existing step; earlier ones were pruned.
+        saved: the last step with a snapshot up to the fork's step; 0 if there is none.
 
     Raises:
-        UsageError: the name is taken, there is no such step, or the state after it cannot be derived any more.
+        UsageError: the name is taken, there is no such step, or its state can no longer be derived.
     """
     if taken:
-        raise UsageError(f"harness {fork.name!r} is there already: expected a new name for a fork; choose another")
+        raise UsageError(f"harness {fork.name!r} exists already: expected a new name for a fork; choose another")
     if not 0 <= fork.step <= head:
         raise UsageError(
             f"harness {fork.origin!r} has no step {fork.step} to fork from: expected a number from 0 to {head}, its last step"
@@ -90,10 +90,10 @@ def check_fork(fork: Fork, *, taken: bool, head: int, oldest: int = 1, saved: in
 
 
 def check_room(fork: Fork, pid: int | None, location: str) -> None:
-    """Refuse a fork that would keep a program from writing for too long.
+    """Raise if a fork would keep a program from writing for too long.
 
     Args:
-        pid: of a living program that has harnesses in this store, perhaps this one.
+        pid: a living program that owns harnesses in this store, perhaps this one.
 
     Raises:
         UsageError: it would.
@@ -101,12 +101,13 @@ def check_room(fork: Fork, pid: int | None, location: str) -> None:
     if fork.step > MOST_BESIDE:
         raise UsageError(
             f"harness {fork.origin!r} cannot be forked at step {fork.step} within {location} beside process {pid or '?'}: "
-            f"expected at most {MOST_BESIDE} steps, or that one cannot write for seconds; fork into another store, or end it"
+            f"expected at most {MOST_BESIDE} steps, since copying blocks that process for seconds; fork into another store, "
+            "or end it"
         )
 
 
 def forked(fork: Fork, origin: Origin) -> Forked:
-    """Return the event that says what it is."""
+    """Return the event that describes the fork."""
     store = fork.past.location if fork.past is not None else ""
     elsewhere = f" in {store}" if store else ""
     return Forked(
@@ -115,12 +116,12 @@ def forked(fork: Fork, origin: Origin) -> Forked:
         origin_seq=origin.seq,
         origin_run=origin.run,
         origin_store=store,
-        cause=f"forked from {fork.origin!r}{elsewhere} at step {fork.step}; start it to go on from there",
+        cause=f"forked from {fork.origin!r}{elsewhere} at step {fork.step}; start it to continue from there",
     )
 
 
 def copy_step(row: StepRow) -> StepRow:
-    """Return a step as it comes along."""
+    """Return the copy of a step."""
     if '"consumed"' not in row.body:
         return row
     body = decode(row.body)
@@ -128,7 +129,7 @@ def copy_step(row: StepRow) -> StepRow:
 
 
 def rows_of(fork: Fork, read: Callable[[int, int], Sequence[StepRow]]) -> Iterator[StepRow]:
-    """Yield the steps that come along, as they do.
+    """Yield the copies of the steps.
 
     Raises:
         StoreCorrupt: one of them is missing.
@@ -143,11 +144,11 @@ def rows_of(fork: Fork, read: Callable[[int, int], Sequence[StepRow]]) -> Iterat
 
 
 def make_fork(db: sqlite3.Connection, fork: Fork, run: str, origin: Origin, source: int | None, cipher: FieldCipher) -> int:
-    """Write a fork; return the `seq` of its event. The index has to be up to date.
+    """Write a fork; return the `seq` of its event. The index must be up to date.
 
     Args:
-        source: the number of the origin, if it is in this store.
-        cipher: encrypts what comes from another store; `origin` has its state as it is stored.
+        source: number of the origin, if it is in this store.
+        cipher: encrypts data from another store; `origin` has its state as it is stored.
     """
     event = encode(forked(fork, origin))
     made = (fork.name, origin.harness_class, origin.initial_state, origin.attempt, event, fork.time_us)
@@ -174,7 +175,7 @@ def _copy(db: sqlite3.Connection, fork: Fork, number: int, source: int) -> None:
     (oldest,) = db.execute("SELECT min(step) FROM step_index WHERE harness = ?", (source,)).fetchone()
     where = {"fork": number, "origin": source, "step": fork.step, "shift": before + 1 - oldest}
     expected = fork.step + 1 - oldest
-    # A portion at a time: SQLite holds what it reads from a table and writes to the same one in memory.
+    # In portions: when SQLite reads from and writes to the same table, it holds what it reads in memory.
     portions = [(first, min(first + _PORTION - 1, fork.step)) for first in range(oldest, fork.step + 1, _PORTION)]
     copies = sum(db.execute(_COPY, {**where, "first": first, "last": last}).rowcount for first, last in portions)
     if copies != expected:

@@ -1,7 +1,8 @@
-"""The secret that a store's approvals are signed with: a file beside it, `<store>-key`, that only its user can read.
+"""The key that signs a store's approvals: a file beside it, `<store>-key`, that only its user can read.
 
-Whoever can read it can approve in that user's name. In a sandbox it is not there; any other command of a harness finds it
-empty, where the kernel can do that (`reaper.py`); what a harness starts by itself, past `run_bounded`, can read it.
+Anyone who can read it can approve in that user's name. It does not exist inside a sandbox, and any other command of a harness
+finds it empty, where the kernel supports that (`reaper.py`). A process that a harness starts without `run_bounded` can read
+it.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from orchestrator.store.store_capabilities import path_of, secret_of
 
 
 def secret_path(store: str | Path) -> Path:
-    """Return where the secret of a store is kept."""
+    """Return the path of a store's key."""
     return Path(f"{Path(store).resolve()}-key")
 
 
 class Secret:
-    """The secret of one store; made when it is first needed."""
+    """The key of one store, created when it is first needed."""
 
     def __init__(self, store: object) -> None:
         path = path_of(store)
@@ -30,10 +31,10 @@ class Secret:
         self._bytes = secret_of(store)
 
     def get(self) -> bytes:
-        """Return it.
+        """Return the key.
 
         Raises:
-            StoreUnusable: its file cannot be made or read.
+            StoreUnusable: its file cannot be created or read.
         """
         if self._bytes is None:
             self._bytes = secrets.token_bytes(KEY_BYTES) if self._path is None else _make(self._path)
@@ -41,7 +42,7 @@ class Secret:
 
 
 def read_secret(store: str | Path) -> bytes:
-    """Return the secret of a store that has one.
+    """Return the key of a store that has one.
 
     Raises:
         UsageError: there is none, or it cannot be read.
@@ -60,11 +61,11 @@ def _make(path: Path) -> bytes:
         make_key(path)
         return _read(path)
     except (OSError, ValueError) as error:
-        raise StoreUnusable(f"the key {path} cannot be made or read: {error}; make its folder writable") from error
+        raise StoreUnusable(f"the key {path} cannot be created or read: {error}; make its folder writable") from error
 
 
 def _read(path: Path) -> bytes:
-    # Not held up by a pipe in its place, and none that somebody else has put there, who knows it.
+    # A pipe in its place must not block, and a file of another user must not be used, since that user knows the key.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, encoding="ascii") as file:
         status = os.fstat(descriptor)

@@ -1,9 +1,9 @@
-"""Of which version of their class states are, and the state after many steps from one before them: the same in every store.
+"""Versions of states, and deriving the state after many steps from an earlier one; the same for every store.
 
-The law of `derive`: what it costs is the size of the state, and a little for each delta, never their product. A window over
-the latest readings loses its first item at every step: what is gone is passed over, and taken out once it is half of the list.
+`derive` costs the size of the state plus a little for each delta, not their product. A sliding window loses its first item at
+every step: removed items are skipped, and deleted once they make up half of the list.
 
-What takes a connection reads and writes a SQLite store, within the caller's transaction.
+Functions that take a connection access a SQLite store within the caller's transaction.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from orchestrator.store.store_protocol import Migrate, VersionRow
 
 
 def version_at(rows: Sequence[VersionRow], step: int) -> int:
-    """Return the version of the state after a step: a migration after it does not change what it was."""
+    """Return the version of the state after a step; a migration after that step does not change it."""
     return max(((row.step, row.version) for row in versions_until(rows, step)), default=(0, 1))[1]
 
 
 def versions_until(rows: Sequence[VersionRow], step: int) -> tuple[VersionRow, ...]:
-    """Return what belongs to the states up to a step."""
+    """Return the rows that apply to the states up to a step."""
     return tuple(row for row in rows if row.step < step or not row.seq)
 
 
 def check_migrate(migrate: Migrate, head: int, version: int) -> None:
-    """Refuse a migration that does not follow from what is on record.
+    """Raise if a migration does not follow from the records.
 
     Args:
         head: the last step of the harness.
-        version: of what it goes on with.
+        version: version of the state that it continues with.
 
     Raises:
         UsageError: it does not.
@@ -62,25 +62,25 @@ def versions_of(db: sqlite3.Connection, harness: int) -> list[VersionRow]:
 
 
 def add_version(db: sqlite3.Connection, harness: int, row: VersionRow) -> None:
-    """Note where states begin to have a version."""
+    """Record that states have a version from here on."""
     db.execute(ADD_VERSION, (harness, *row))
 
 
 def goes_on_with(db: sqlite3.Connection, harness: int, head: int, cipher: FieldCipher) -> tuple[int, str | None]:
-    """Return the version of what a harness goes on with, and a state that was migrated after its last step, `head`."""
+    """Return the version of the state that a harness continues with, and that state if it was migrated after step `head`."""
     step, version, state = db.execute(GOES_ON_WITH, (harness,)).fetchone() or (0, 1, None)
     return version, None if state is None or step < head else cipher.reveal("state", state)
 
 
 class _Changed(msgspec.Struct):
-    """Of the body of a step, what counts here; the rest is passed over, and never becomes an object."""
+    """The field of a step's body that is needed here; the rest is skipped without being decoded."""
 
     delta: Delta | str
-    """A text where it is encrypted."""
+    """Text if it is encrypted."""
 
 
 class _Window(list[Any]):
-    """A list of which the first items are gone, and have not been taken out yet."""
+    """A list whose first items were removed, but not deleted yet."""
 
     __slots__ = ("gone",)
     gone: int
@@ -98,18 +98,18 @@ def derive(state: str, pages: Iterable[str], cipher: FieldCipher | None = None) 
 
     Args:
         state: JSON of the state before them.
-        pages: the bodies of their records, oldest first, some in each text, with commas between.
-        cipher: of the store; None if nothing in it is ever encrypted.
+        pages: bodies of their records, oldest first, several in each text, separated by commas.
+        cipher: cipher of the store; None if nothing in it is encrypted.
 
     Raises:
-        StoreCorrupt: one of them is not what was written.
+        StoreCorrupt: a body is not valid.
     """
     try:
         with _no_collection():
             return _derive(state, pages, cipher or Plain("the store"))
     except _UNREADABLE as error:
         raise StoreCorrupt(
-            f"a state cannot be read back: {error}; restore the store from a copy, it was changed from outside"
+            f"a state cannot be read back: {error}; it was changed by something else, restore the store from a copy"
         ) from error
 
 
@@ -133,7 +133,7 @@ def _derive(state: str, pages: Iterable[str], cipher: FieldCipher) -> str:
 
 @contextmanager
 def _no_collection() -> Generator[None]:
-    """Put garbage collection off: thousands of small dicts would set it off again and again, and none is garbage yet."""
+    """Disable garbage collection: thousands of small live dicts would trigger it again and again."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -182,7 +182,7 @@ def _apply_to_list(data: Any, delta: Delta, windows: list[_Window]) -> Any:
 
 
 def _keep_slice(data: Any, windows: list[_Window], start: int, stop: int) -> Any:
-    """Return a list of which only `data[start:stop]` is left."""
+    """Return a list reduced to `data[start:stop]`."""
     gone = data.gone if isinstance(data, _Window) else 0
     del data[gone + stop :]
     if not start:

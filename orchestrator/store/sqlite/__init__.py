@@ -1,1 +1,1 @@
-"""The store on SQLite."""
+"""The SQLite store."""

@@ -1,4 +1,4 @@
-"""Opening a store's file, and telling in plain words what is wrong with it. A file that cannot be used is left as it is."""
+"""Opening a store's file, and translating SQLite's errors. A file that cannot be used is left unchanged."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from orchestrator.store.integrity.seals import seal_anew
 from orchestrator.text.command_hints import command
 
 _SMALLEST = 512
-"""Bytes of a database: SQLite takes a smaller file for one that is just being made."""
+"""Minimum size of a database in bytes: SQLite treats a smaller file as a new one."""
 
 
 def open_writer(path: Path, busy_s: float) -> Connection:
-    """Open the file for writing, making or migrating it as needed.
+    """Open the file for writing, creating or migrating it as needed.
 
     Raises:
-        StoreUnusable: it is not a store of ours, is newer than this program, cannot be written, or is still being read by
-            an analysis in this process.
+        StoreUnusable: it is not a store of this program, is newer than this program, cannot be written, or is still being read
+            by an analysis in this process.
     """
     _look(path)
     try:
@@ -45,7 +45,7 @@ def open_writer(path: Path, busy_s: float) -> Connection:
                 raise StoreUnusable(f"{path} cannot use a write-ahead log (journal mode {mode!r}): put it on a local disk")
             db.execute("PRAGMA synchronous = FULL")
             _migrate(db, path)
-            # SQLite opens a file that it may not write without a word, and would say so at the first commit.
+            # SQLite silently opens a file that it may not write, and would report that only at the first commit.
             db.execute("BEGIN IMMEDIATE")
             db.hold_schema(path)
             db.execute("UPDATE meta SET ownership = ownership")
@@ -61,10 +61,10 @@ def open_reader(path: Path, *, older: bool = False) -> Connection:
     """Open an existing file for reading only.
 
     Args:
-        older: whether one of an older schema version will do; its views are not to be used.
+        older: whether to accept an older schema version; its views must not be used.
 
     Raises:
-        StoreUnusable: it is not there, is not a store of ours, or is newer than this program.
+        StoreUnusable: it does not exist, is not a store of this program, or is newer than this program.
     """
     if not path.exists():
         raise StoreUnusable(f"{path} is not there: expected a store; check --store, or run something first")
@@ -76,14 +76,16 @@ def open_reader(path: Path, *, older: bool = False) -> Connection:
             _check(db, path)
             version = db.execute("PRAGMA user_version").fetchone()[0]
             if version == 0:
-                raise StoreUnusable(f"{path} is empty: expected a store; it is just being made, or nothing ran on it yet")
+                raise StoreUnusable(
+                    f"{path} is empty: expected a store; it is just being created, or nothing has run on it yet"
+                )
             if version < VERSION and not older:
                 raise StoreUnusable(
                     f"{path} has schema version {version}: expected {VERSION}; "
                     f"`{command(path, 'doctor', '--repair')}` brings it up to date"
                 )
             _hold_schema(db, path)
-            # SQLite 3.40 takes `->>` in a view for unsafe; from here on every view is known to be ours.
+            # SQLite 3.40 treats `->>` in a view as unsafe; from here on every view is known to be ours.
             db.execute("PRAGMA trusted_schema = ON")
     except BaseException:
         db.close()
@@ -92,7 +94,7 @@ def open_reader(path: Path, *, older: bool = False) -> Connection:
 
 
 def is_database(path: Path) -> bool:
-    """Return whether a file that is there is a database of SQLite, of ours or not. It is not opened but by SQLite itself.
+    """Return whether an existing file is a SQLite database, ours or not. Only SQLite itself opens it.
 
     Raises:
         StoreUnusable: it cannot be read.
@@ -110,7 +112,7 @@ def is_database(path: Path) -> bool:
 
 @contextmanager
 def translated(location: str) -> Generator[None]:
-    """Turn SQLite's errors into ours, with what to do about them."""
+    """Convert SQLite's errors into ours, with a remedy."""
     try:
         yield
     except sqlite3.Error as error:
@@ -131,7 +133,7 @@ _ERRORS: Mapping[int, tuple[type[StoreError], str]] = {
         "cannot grow: {text}; free some space, then `orchestrator run FILE`; nothing recorded is lost",
     ),
 }
-_FAILED = "failed: {text}; what was recorded before is safe, look at the disk, then `orchestrator run FILE`"
+_FAILED = "failed: {text}; earlier records are safe, check the disk, then `orchestrator run FILE`"
 
 
 def _translate(location: str, error: sqlite3.Error) -> StoreError:
@@ -140,13 +142,13 @@ def _translate(location: str, error: sqlite3.Error) -> StoreError:
 
 
 def _look(path: Path) -> None:
-    """Look at where the file is to be. It is never opened here: closing any descriptor of a file lets go of all the locks
-    that this process holds on it, SQLite's own too ("How To Corrupt An SQLite Database File", 2.2).
+    """Check the place of the file. The file is opened only by SQLite: closing any descriptor of a file releases all the locks
+    that this process holds on it, including SQLite's ("How To Corrupt An SQLite Database File", 2.2).
     """
     if path.is_dir():
         raise StoreUnusable(f"{path} is a folder: expected a file")
     if not path.parent.is_dir():
-        raise StoreUnusable(f"{path} cannot be made: its folder {path.parent} is not there; make it first")
+        raise StoreUnusable(f"{path} cannot be created: its folder {path.parent} does not exist; create it first")
     if path.exists() and not os.access(path, os.R_OK, effective_ids=os.access in os.supports_effective_ids):
         raise StoreUnusable(f"{path} cannot be read: Permission denied; check its permissions")
 
@@ -168,7 +170,7 @@ def _hold_schema(db: Connection, path: Path) -> None:
 
 
 def _identity(db: sqlite3.Connection, path: Path) -> tuple[int, int, int]:
-    """Return the application's id, the schema version and the number of tables and views, as of one moment."""
+    """Return the application id, the schema version and the number of tables and views, all of the same moment."""
     try:
         db.execute("BEGIN")
         questions = ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
@@ -178,13 +180,13 @@ def _identity(db: sqlite3.Connection, path: Path) -> tuple[int, int, int]:
         if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_NOTADB:
             raise
         raise StoreUnusable(
-            f"{path} is not a database: expected a store made by this program; it was left as it is"
+            f"{path} is not a database: expected a store made by this program; it was left unchanged"
         ) from error
     return application, version, tables
 
 
 def _switch_to_wal(db: sqlite3.Connection, until: float) -> str:
-    """Return the journal mode after asking for WAL. SQLite does not wait for another process that asks at the same time."""
+    """Ask for WAL and return the journal mode. SQLite itself does not wait for another process that asks at the same time."""
     while True:
         try:
             return str(db.execute("PRAGMA journal_mode = WAL").fetchone()[0])
@@ -195,7 +197,7 @@ def _switch_to_wal(db: sqlite3.Connection, until: float) -> str:
 
 
 def _migrate(db: Connection, path: Path) -> None:
-    """Bring the schema up to date in one transaction; a second process that comes at the same time finds it done."""
+    """Upgrade the schema in one transaction; a second process that tries at the same time finds it done."""
     if db.execute("PRAGMA user_version").fetchone()[0] == VERSION:
         return
     with db.writing():

@@ -1,4 +1,4 @@
-"""What a SQLite store does besides appending steps: claims, events, messages. Each runs within the transaction of a commit."""
+"""The operations of a SQLite store other than appending steps: claims, events, messages. Each runs within a commit."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ _SAVED = "SELECT max(step) FROM snapshots WHERE harness = ? AND step <= ?"
 
 @define
 class Holdings:
-    """What this run holds, as of its last commit; a commit works on a copy, which counts when it has succeeded."""
+    """What this run owns, as of its last commit. A commit works on a copy, which is kept if the commit succeeds."""
 
     ownership: int = -1
-    """`meta.ownership` when we last looked: while it is the same, nothing has changed hands."""
+    """`meta.ownership` when it was last read; while it is unchanged, no harness has changed owner."""
     epochs: dict[int, int] = field(factory=dict[int, int])
-    """Of our harnesses."""
+    """Epochs of this run's harnesses, by their numbers."""
     heads: dict[int, int] = field(factory=dict[int, int])
     """The last step of each."""
 
@@ -71,9 +71,9 @@ class Operations:
         self._approval_rules = ApprovalRules(SqliteApprovalRows(db, cipher), self._insert_record)
         self.mail = SqliteMail(db, location, self._insert_record)
         self._spenders: set[int] = set()
-        """Harnesses that may have something reserved: no other needs to be asked for at the end of its attempts."""
+        """Harnesses that may have open reservations; others need no query at the end of their attempts."""
         self.holdings = Holdings()
-        """What the run holds, as of the commit that is under way."""
+        """What the run owns, as of the commit in progress."""
         self._by_type: dict[type[Any], Callable[[Any], Any]] = {
             Claim: self._claim,
             Append: self._append,
@@ -87,7 +87,7 @@ class Operations:
         }
 
     def do(self, operation: Operation) -> Any:
-        """Return the result of one operation; one that is refused has an exception for a result."""
+        """Return the result of one operation; the result of a refused one is an exception."""
         try:
             if isinstance(operation, HELD):
                 self._check_held(operation.harness, operation.epoch)
@@ -159,7 +159,7 @@ class Operations:
         return Claimed(harness, 1, Status.NEW, 0, 0, claim.initial_state, {}, {}, 0, state_version=claim.state_version)
 
     def _load(self, harness: int, name: str) -> tuple[int, str, int]:
-        """Return the last step, the state after it, and how many steps ago the last snapshot was taken."""
+        """Return the last step, the state after it, and the number of steps since the last snapshot."""
         head = self._db.execute("SELECT max(step) FROM step_index WHERE harness = ?", (harness,)).fetchone()[0] or 0
         found = find_state(self._db, harness, head, self._cipher)
         if found.steps != head - found.saved:
@@ -229,7 +229,7 @@ class Operations:
             origin = Origin(past.harness_class, state, past.attempt, past.seq, past.run, versions)
             return make_fork(self._db, fork, self._run, origin, None, self._cipher)
         source, _ = self._find(fork.origin)
-        # One at a time: each is one look at the index, both together are a walk along it.
+        # One at a time: each is a lookup in the index, both together would be a scan of it.
         (head,) = self._db.execute("SELECT max(step) FROM step_index WHERE harness = ?", (source,)).fetchone()
         (oldest,) = self._db.execute("SELECT min(step) FROM step_index WHERE harness = ?", (source,)).fetchone()
         (saved,) = self._db.execute(_SAVED, (source, fork.step)).fetchone()
@@ -238,7 +238,7 @@ class Operations:
         return make_fork(self._db, fork, self._run, origin_in(self._db, source, fork.step), source, self._cipher)
 
     def _check_room(self, fork: Fork) -> None:
-        """Refuse a fork that would keep a living run waiting which has harnesses here, this one too."""
+        """Raise if a fork would block a living run that owns harnesses here, including this one."""
         for (owner,) in self._db.execute("SELECT DISTINCT owner FROM harnesses WHERE owner IS NOT NULL").fetchall():
             if self._is_running(owner):
                 check_room(fork, pid_of(self._path, owner), self._location)

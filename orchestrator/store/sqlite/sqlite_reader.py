@@ -1,4 +1,4 @@
-"""Reading a SQLite store: from any thread, beside a writer in this or another process, which never waits for it."""
+"""Reading a SQLite store from any thread, without ever blocking a writer in this or another process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from orchestrator.store.store_protocol import Message, StepRow, VersionRow
 
 
 def _steps_of(columns: str) -> tuple[str, str]:
-    """Return what selects the steps of a harness after a number: those that are in the index, and those that are newer."""
+    """Return the queries for a harness's steps after a number: for indexed steps, and for newer ones."""
     return (
         f"SELECT {columns} FROM step_index i JOIN records r ON r.seq = i.seq "
         "WHERE i.harness = ? AND i.step > ? ORDER BY i.step LIMIT ?",
@@ -54,7 +54,7 @@ _REPLIES = (
     "AND kind = 'reply' ORDER BY seq"
 )
 _LARGEST_PAGE = 4_000_000
-"""Characters of messages after which no more are read at once."""
+"""Limit on the characters of messages read at once."""
 _ARRIVALS = "SELECT h.name, max(m.seq) FROM mailbox m JOIN harnesses h ON h.id = m.harness WHERE m.seq > ? GROUP BY m.harness"
 
 _MARKS = (
@@ -69,7 +69,7 @@ _TAIL_MARKS = (
 
 
 _OUTLINED = {"step": "took_us", "outcome": "outcome", "approval_answered": "verdict"}
-"""What is counted of the body of a record, by its kind; of any other nothing, however large it is."""
+"""The field of a record's body that is counted, by kind; for other kinds nothing is read, however large."""
 _FIELD = " ".join(f"WHEN '{kind}' THEN '{name}'" for kind, name in _OUTLINED.items())
 _OUTLINES = (
     "SELECT json_group_array(json_array(seq, name, attempt, step, time_us, kind, "
@@ -83,19 +83,19 @@ _OUTLINE = msgspec.json.Decoder(list[tuple[int, str, int, int, int, str, str, st
 
 
 class SqliteReader:
-    """A store in a SQLite file, to read only.
+    """A read-only view of a store in a SQLite file.
 
     Args:
-        path: the file; it is opened at the first question.
-        key: of an encrypted store: see `SqliteStore`. Without it, states cannot be read, and of steps and effects what is
-            encrypted is shown as it is stored.
+        path: the file; it is opened at the first query.
+        key: key of an encrypted store, see `SqliteStore`. Without it states cannot be read, and encrypted fields of steps and
+            effects are returned as they are stored.
 
     Raises:
-        UsageError: there is no key in the file.
+        UsageError: the key file holds no key.
     """
 
     def __init__(self, path: str | Path, *, key: bytes | str | Path | None = None) -> None:
-        # By one name, whatever link it is reached by: locks and the kill switch are files beside it.
+        # Resolved, since locks and the kill switch are files beside the real file.
         self.path = Path(path).resolve()
         self.location = str(path)
         self._cipher = cipher_of(key, self.location)
@@ -103,13 +103,13 @@ class SqliteReader:
         self._keep = 4
 
     def close(self) -> None:
-        """Close the connections that are not in use. It can still be read from."""
+        """Close the idle connections. The reader can still be used."""
         self._keep = 0
         while self._idle:
             self._idle.pop().close()
 
     def harnesses(self) -> list[HarnessRecord]:
-        """Return every harness, in the order of their first start."""
+        """Return every harness, in order of first start."""
         with self._reading() as db:
             heads = self._heads(db)
             rows = db.execute(
@@ -146,12 +146,12 @@ class SqliteReader:
         return [reveal_row(self._cipher, StepRow(*row)) for row in rows]
 
     def step_times(self, name: str, *, after: int) -> list[int]:
-        """Return when the steps from number `after + 1` were made, microseconds since 1970; at most a thousand."""
+        """Return the times of the steps from number `after + 1`, microseconds since 1970; at most a thousand."""
         with self._reading() as db:
             return [us for (us,) in self._read_steps(db, _TIMES, name, after, 1000)]
 
     def state_at(self, name: str, step: int) -> str:
-        """Return the JSON of the state after `step`; 0 is the initial one."""
+        """Return the JSON of the state after `step`; 0 is the initial state."""
         with self._reading() as db:
             harness = self._number(db, name)
             found = find_state(db, harness, step, self._cipher)
@@ -160,12 +160,12 @@ class SqliteReader:
         return found.state
 
     def state_versions(self, name: str) -> list[VersionRow]:
-        """Return where the states of a harness begin to have another version, in order of step and version."""
+        """Return the versions of a harness's states, in order of step and version."""
         with self._reading() as db:
             return versions_of(db, self._number(db, name))
 
     def goes_on_with(self, name: str) -> tuple[int, str]:
-        """Return the state that a harness goes on with when it is started again: its version, and its JSON."""
+        """Return version and JSON of the state with which a harness continues when it is started again."""
         with self._reading() as db:
             harness = self._number(db, name)
             head = self._heads(db)[harness]
@@ -173,10 +173,10 @@ class SqliteReader:
             return version, migrated or find_state(db, harness, head, self._cipher).state
 
     def mailbox(self, name: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
-        """Return messages to one harness with `seq > after` that no step has used, oldest first; fewer if they are large."""
+        """Return unconsumed messages to one harness with `seq > after`, oldest first; fewer than `limit` if they are large."""
         found: list[Message] = []
         room = _LARGEST_PAGE
-        # One statement, which sees one moment by itself: the loop's thread passes here for each message that comes alone.
+        # One statement, which is consistent by itself: the loop's thread runs this for each message that arrives alone.
         with self._borrow() as db, closing(db.execute(_WAITING, (name, after, limit))) as rows:
             for row in rows:
                 found.append(Message(*row))
@@ -189,12 +189,12 @@ class SqliteReader:
         return found
 
     def replies(self, name: str) -> list[Message]:
-        """Return the replies to one harness that no step has used, oldest first."""
+        """Return the unconsumed replies to one harness, oldest first."""
         with self._reading() as db:
             return [Message(*row) for row in db.execute(_REPLIES, (self._number(db, name),))]
 
     def room(self, name: str) -> int | None:
-        """Return how many more messages the mailbox of a harness takes; None if any number."""
+        """Return how many more messages the mailbox of a harness accepts; None for any number."""
         with self._reading() as db:
             harness, limit = find_recipient(db, name, self.location)
             if limit is None:
@@ -208,17 +208,17 @@ class SqliteReader:
             return db.execute(_ARRIVALS, (after,)).fetchall()
 
     def messages_waiting(self) -> int:
-        """Return how many messages no step has used up."""
+        """Return how many messages no step has consumed."""
         with self._reading() as db:
             return int(db.execute("SELECT count(*) FROM mailbox WHERE consumed_step IS NULL").fetchone()[0])
 
     def effects(self, name: str | None = None, *, current: bool = False) -> list[EffectRecord]:
-        """Return all effects, of one harness or of all, in the order in which they were begun last."""
+        """Return all effects, of one harness or of all, in the order in which they were last begun."""
         found: list[EffectRecord] = []
         with self._reading() as db:
             names = dict(db.execute("SELECT id, name FROM harnesses"))
             numbers = [*names] if name is None else [self._number(db, name)]
-            # Of the steps being made: two small looks for each harness, however many effects there were.
+            # Effects of steps in progress: two small queries for each harness, however many effects there were.
             making = {number: head + 1 for number, head in self._heads(db).items()} if current else {}
             tail: dict[int, list[Mark]] = {}
             for number, *mark in db.execute(_TAIL_MARKS):
@@ -231,7 +231,7 @@ class SqliteReader:
         return sorted(found, key=lambda record: record.seq)
 
     def approvals(self, name: str | None = None) -> list[ApprovalRecord]:
-        """Return all that was asked of people, by one harness or by all, in the order in which it was asked."""
+        """Return all approval requests, of one harness or of all, in order."""
         with self._reading() as db:
             if name is not None:
                 self._number(db, name)
@@ -239,7 +239,7 @@ class SqliteReader:
         return [record for record in records if name is None or record.harness == name]
 
     def answers(self, *, after: int, limit: int) -> list[tuple[int, str]]:
-        """Return at most `limit` answers to requests for approvals with `seq > after`: `seq`, and the id of the request."""
+        """Return at most `limit` answers to approval requests with `seq > after`: `seq`, and the id of the request."""
         with self._reading() as db:
             return db.execute(
                 "SELECT i.seq, i.id FROM approval_index i JOIN records r ON r.seq = i.seq "
@@ -248,12 +248,12 @@ class SqliteReader:
             ).fetchall()
 
     def children(self, name: str | None = None) -> tuple[ChildRecord, ...]:
-        """Return the harnesses that one harness, or all of them, have started, in the order in which they were."""
+        """Return the children of one harness, or of all, in start order."""
         with self._reading() as db:
             return read_children(db, self._cipher, None if name is None else self._number(db, name))
 
     def accounts(self, pools: Collection[str] | None = None) -> dict[str, Account]:
-        """Return where pools stand, all or some, by name."""
+        """Return the accounts of pools, all or some, by name."""
         with self._reading() as db:
             return accounts(db, pools)
 
@@ -265,7 +265,7 @@ class SqliteReader:
     def records(self, *, after: int = 0, limit: int = 1000) -> list[Record]:
         """Return at most `limit` records of any kind with `seq > after`, in order of `seq`.
 
-        Encrypted fields are as they are stored, so the log of an encrypted store has none of them in the clear.
+        Encrypted fields are returned as they are stored, so the log of an encrypted store reveals none of them.
         """
         with self._reading() as db:
             rows = db.execute(
@@ -277,10 +277,10 @@ class SqliteReader:
         return [Record(*row) for row in rows]
 
     def outlines(self, *, after: int = 0, limit: int = 1000) -> list[Record]:
-        """Return records as `records` does, but of their bodies only what is counted.
+        """Return records as `records` does, with only the counted fields of their bodies.
 
-        For who follows a program from one of its own threads: all comes in one row, so the interpreter, which the program
-        needs, is asked for once and not once for each record.
+        For readers in another thread of a running program: everything comes in one row, so the interpreter, which the program
+        needs, is requested once and not for each record.
         """
         with self._reading() as db:
             (text,) = db.execute(_OUTLINES, (after, limit)).fetchone()
@@ -321,7 +321,7 @@ class SqliteReader:
 
     @contextmanager
     def _reading(self) -> Generator[Connection]:
-        """Give a connection that sees one moment of the store, and is nobody else's until it is given back."""
+        """Yield a connection, for exclusive use, inside a read transaction."""
         with self._borrow() as db:
             db.execute("BEGIN")
             with translated(self.location):
@@ -331,7 +331,7 @@ class SqliteReader:
 
     @contextmanager
     def _borrow(self) -> Generator[Connection]:
-        """Give a connection that is nobody else's until it is given back."""
+        """Yield a connection for exclusive use."""
         try:
             db = self._idle.pop()
         except IndexError:

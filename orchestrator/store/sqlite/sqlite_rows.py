@@ -1,6 +1,6 @@
-"""Budgets, approvals, started harnesses and mailboxes in a SQLite store: the tables of `orchestrator.store.file.schema`.
+"""Budgets, approvals, children and mailboxes in a SQLite store: rows of the tables in `orchestrator.store.file.schema`.
 
-What writes does so within the transaction of a commit.
+Writes happen within the transaction of a commit.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class SqliteBudgetRows:
 
     Args:
         db: the open connection of the writer.
-        run: whose harnesses are alive without asking.
-        is_alive: whether another run is.
+        run: the run whose harnesses are known to be alive.
+        is_alive: returns whether another run is alive.
     """
 
     _db: sqlite3.Connection
@@ -97,7 +97,7 @@ class SqliteBudgetRows:
 
 
 def accounts(db: sqlite3.Connection, pools: Collection[str] | None) -> dict[str, Account]:
-    """Return where pools stand, all or some, by name."""
+    """Return the accounts of pools, all or some, by name."""
     some = "" if pools is None else f"WHERE pool IN ({', '.join('?' * len(pools))})"
     rows = db.execute(f"SELECT pool, limits, spent, reserved FROM pools {some} ORDER BY pool", tuple(pools or ())).fetchall()
     return {pool: _account(*columns) for pool, *columns in rows}
@@ -111,8 +111,8 @@ def _open(id: int, harness: int, epoch: int, attempt: int, step: int, pools: Any
     return Open(id, harness, epoch, attempt, step, tuple(decode(pools)), spend_of(decode(amounts)))
 
 
-# Not by `approval_index`: somebody who takes an answer out of that must not make it unsaid. SQLite itself keeps up
-# `approval_records`, by which they are found; it does so only for a condition that is written as in its definition.
+# Not by `approval_index`, since deleting an answer there must not undo it. SQLite itself maintains the index
+# `approval_records` used here, but uses it only for a condition written as in its definition.
 OF_REQUEST = """
 SELECT r.kind, r.harness, coalesce(h.name, ''), r.step, r.body FROM records r LEFT JOIN harnesses h ON h.id = r.harness
 WHERE r.seq >= (SELECT min(seq) FROM approval_index WHERE id = :id)
@@ -147,7 +147,7 @@ class SqliteApprovalRows:
         found = [_to_filed(self._cipher, *row) for row in self._db.execute(OF_REQUEST, {"id": id})]
         gone = self._db.execute(_GONE, (id,)).fetchone()
         if gone is not None and found:
-            # What was there and is not any more may have been a denial: nothing can be said of the request.
+            # A record that is gone may have been a denial, so the request has no valid standing.
             found.append(found[0]._replace(kind="approval_answered", body=""))
         return found
 
@@ -156,7 +156,7 @@ class SqliteApprovalRows:
 
 
 def all_filed(db: sqlite3.Connection, cipher: FieldCipher) -> Iterator[tuple[str, int, int, Filed]]:
-    """Yield id, `seq` and time of every record of an approval, and the record; oldest first."""
+    """Yield id, `seq`, time and content of every approval record, oldest first."""
     for id, seq, time_us, *rest in db.execute(_ALL):
         yield id, seq, time_us, _to_filed(cipher, *rest)
 
@@ -166,10 +166,10 @@ def _to_filed(cipher: FieldCipher, kind: str, harness: int, name: str, step: int
 
 
 def read_children(db: sqlite3.Connection, cipher: FieldCipher, harness: int | None = None) -> tuple[ChildRecord, ...]:
-    """Return what one harness, or all of them, have started, oldest first.
+    """Return the children of one harness, or of all, oldest first.
 
     Args:
-        harness: the store's number of it.
+        harness: its number in the store; None for all.
     """
     rows = db.execute(CHILDREN) if harness is None else db.execute(CHILDREN_OF, (harness,))
     return tuple(
@@ -196,7 +196,7 @@ SELECT count(*) FROM (
     AND (deadline_us IS NULL OR deadline_us > ?) LIMIT ?
 )
 """
-"""Those that take a place in a mailbox at a moment, up to a number: a request whose deadline has passed takes none."""
+"""Messages that take a place in a mailbox at a moment, up to a limit; a request past its deadline takes none."""
 _SAME_ID = "SELECT seq FROM mailbox WHERE harness = ? AND id = ?"
 _IS_WAITING = (
     "SELECT 1 FROM mailbox WHERE seq = ? AND harness = ? AND consumed_step IS NULL AND kind <> 'reply' "
@@ -211,7 +211,7 @@ def find_recipient(db: sqlite3.Connection, name: str, location: str) -> tuple[in
     """Return the number of a harness, and the limit of its mailbox.
 
     Raises:
-        UnknownHarness: there is no such harness; the error names those that there are.
+        UnknownHarness: there is no such harness; the error names the existing ones.
     """
     row = db.execute("SELECT id, mailbox_limit FROM harnesses WHERE name = ?", (name,)).fetchone()
     if row is None:
@@ -228,14 +228,14 @@ class SqliteMail:
     _location: str
     _insert_record: InsertRecord
     before: dict[int, int] = field(factory=dict[int, int])
-    """Of the messages put in this commit: what was waiting before each; see `Committed`."""
+    """For each message put in this commit, the one waiting before it; see `Committed`."""
 
     def put(self, post: Post) -> int:
-        """Put a message in a mailbox; return its `seq`, or that of the one of the same id that came before it.
+        """Put a message into a mailbox; return its `seq`, or that of an earlier one with the same id.
 
         Raises:
             UnknownHarness: there is no such harness.
-            MailboxFull: as many wait as its limit allows.
+            MailboxFull: the mailbox is at its limit.
         """
         harness, limit = find_recipient(self._db, post.to, self._location)
         if (seq := self._same(harness, post)) is not None:
@@ -251,7 +251,7 @@ class SqliteMail:
         sent: Iterable[SentRow],
         epochs: Mapping[int, int],
     ) -> dict[Step, OrchestratorError]:
-        """Return the steps that send what cannot be put in a mailbox, and why. What a step uses up makes room before."""
+        """Return the steps whose messages cannot be delivered, and why. Messages that a step consumes make room first."""
         by_step: dict[Step, list[Post]] = {}
         for row in sent:
             by_step.setdefault((row.harness, row.step), []).append(row.post)
@@ -276,7 +276,7 @@ class SqliteMail:
         return refused
 
     def send(self, sent: Sequence[SentRow], written: Collection[Step]) -> list[int]:
-        """Put what the steps that were written send; return the `seq`s, 0 for each that is not."""
+        """Put the messages of the written steps into mailboxes; return their `seq`s, 0 for a step that was not written."""
         seqs: list[int] = []
         for row in sent:
             if (row.harness, row.step) not in written:
@@ -288,13 +288,13 @@ class SqliteMail:
         return seqs
 
     def consume(self, consumed: Iterable[ConsumedRow]) -> None:
-        """Have messages used up."""
+        """Mark messages as consumed."""
         rows = [(row.step, row.message, row.harness) for row in consumed]
         if rows:
             self._db.executemany("UPDATE mailbox SET consumed_step = ? WHERE seq = ? AND harness = ?", rows)
 
     def _make_room(self, post: Post, change: Counter[int], now_us: int) -> None:
-        """Note a message in `change`, which is how many more wait in each mailbox, or fewer, than before the commit."""
+        """Count a message in `change`, the difference in waiting messages of each mailbox since before the commit."""
         harness, limit = find_recipient(self._db, post.to, self._location)
         check_size("the message", post.body, CEILING_BYTES)
         if not is_bounded(post) or self._same(harness, post) is not None:
@@ -317,7 +317,7 @@ class SqliteMail:
         return None if row is None else int(row[0])
 
     def _waiting(self, harness: int, most: int, now_us: int) -> int:
-        """Return how many messages wait in a mailbox; no more than `most` are counted."""
+        """Return how many messages wait in a mailbox, counting no further than `most`."""
         return int(self._db.execute(WAITING, (harness, now_us, max(most, 0))).fetchone()[0])
 
     def _is_waiting(self, used: ConsumedRow, now_us: int) -> bool:

@@ -1,4 +1,4 @@
-"""Where a harness was at any of its steps: the last snapshot before, and the deltas since, read in one row."""
+"""The state of a harness at any step: the last snapshot before it and the deltas since, each page read as one row."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST = (1 << 63) - 1
 _PAGE = 1024
 _PAGE_FIRST = 64
 _PAGE_BYTES = 32_000_000
-"""Bodies joined at once at most, but for a single one: however large outputs are, a page of them fits into memory."""
+"""Limit on the bytes of bodies joined at once, except for a single one, so that a page fits into memory."""
 _READ = "SELECT count(*), max(step), group_concat(body) FROM ({}) "
 _BODIES = _READ.format("""
     SELECT i.step AS step, r.body AS body FROM step_index i JOIN records r ON r.seq = i.seq
@@ -33,26 +33,26 @@ _BODIES_IN_TAIL = _READ.format("""
     SELECT step, body FROM records WHERE seq > (SELECT indexed_seq FROM meta)
     AND harness = :harness AND step > :after AND step <= :step AND kind = 'step' ORDER BY seq LIMIT :page
 """)
-"""One row for many steps: SQLite lets go of the interpreter once for each row. `kind` comes last: it lies behind the body."""
+"""One row for many steps, since SQLite releases the interpreter for each row. `kind` comes last: it lies behind the body."""
 
 
 @frozen
 class Found:
-    """What there is of one state."""
+    """What was found of one state."""
 
     state: str
-    """JSON of it, if nothing is missing."""
+    """JSON of the state, if no step is missing."""
     saved: int
-    """The step of the snapshot that it is derived from; 0 for the initial state."""
+    """Step of the snapshot it is derived from; 0 for the initial state."""
     steps: int
-    """How many of the steps after that one there are."""
+    """How many of the steps after the snapshot were found."""
 
 
 def check_found(name: str, step: int, found: Found, oldest: int | None) -> None:
-    """Refuse a state that is not there.
+    """Raise if a state does not exist.
 
     Args:
-        oldest: the first step that is; None if there is none.
+        oldest: the oldest existing step; None if there is none.
 
     Raises:
         UsageError: there is no such step, or it was pruned.
@@ -69,10 +69,10 @@ def find_state(db: sqlite3.Connection, harness: int, step: int, cipher: FieldCip
     """Return the state after a step; if steps are missing, that of the snapshot.
 
     Raises:
-        StoreCorrupt: what is there is not what was written.
-        StoreUnusable: it is encrypted, and there is no key, or another one.
+        StoreCorrupt: the records are not valid.
+        StoreUnusable: it is encrypted, and the key is missing or wrong.
     """
-    # No number that SQLite cannot hold: there is no such step either.
+    # A number that SQLite cannot hold is not a step either.
     step = max(-1, min(step, _MOST))
     where = {"harness": harness, "step": step}
     saved, state = db.execute(_LAST_IN_TAIL, where).fetchone() or db.execute(LAST_SNAPSHOT, where).fetchone()
@@ -91,7 +91,7 @@ def find_state(db: sqlite3.Connection, harness: int, step: int, cipher: FieldCip
 
 
 def _pages(db: sqlite3.Connection, harness: int, after: int, step: int) -> Iterator[tuple[int, int, str]]:
-    """Yield how many steps, the last one and their bodies, some at a time."""
+    """Yield the number of steps, the last one and their bodies, page by page."""
     for query in (_BODIES, _BODIES_IN_TAIL):
         page, asked, count = _PAGE_FIRST, 0, 0
         while after < step and count == asked:
@@ -108,7 +108,7 @@ def _pages(db: sqlite3.Connection, harness: int, after: int, step: int) -> Itera
 
 
 def _join_page(db: sqlite3.Connection, query: str, where: dict[str, int], *, single: bool) -> tuple[int, int, str] | None:
-    """Return a page, or None if it is too large. SQLite itself stops at a limit; to look first would read all twice."""
+    """Return a page, or None if it is too large. SQLite itself stops at a limit; checking first would read it all twice."""
     if single:
         return db.execute(query, where).fetchone()  # type: ignore[no-any-return]
     limit = db.getlimit(sqlite3.SQLITE_LIMIT_LENGTH)

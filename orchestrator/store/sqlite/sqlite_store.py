@@ -1,9 +1,10 @@
 """The store on SQLite: one file, WAL, `synchronous=FULL`, one writer.
 
-Most commits are steps only. Such a batch is one `INSERT` outside of any transaction: SQLite makes it one, with one `fsync`,
-and the interpreter is let go of once for all of it. So is one of intents and outcomes of effects; both together are two. The
-statement itself looks whether a harness has changed hands since the last look, and then inserts nothing. Whatever else there
-is to do, is done in a transaction of several statements, which ends with a seal over what is new (`integrity.seals`).
+Most commits are steps only. Such a batch is one `INSERT` outside of any transaction: SQLite makes it a transaction with one
+`fsync`, and the interpreter is released once for all of it. The same holds for a batch of intents and outcomes of effects;
+both together are two statements. The statement itself checks whether a harness has changed owner since the last check, and
+then inserts nothing. Everything else is done in a transaction of several statements, which ends with a seal over the new
+records (`integrity.seals`).
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ def _insert(rows: int, last_column: str) -> str:
 
 _INSERT_STEPS = {2**n: _insert(2**n, "state") for n in range(10)}
 _INSERT_EFFECTS = {2**n: _insert(2**n, "kind") for n in range(10)}
-"""Statements for 1, 2, 4 … 512 rows; a batch of another size is filled up with rows of NULL, which are not inserted.
+"""Statements for 1, 2, 4 … 512 rows; a batch of another size is padded with NULL rows, which are not inserted.
 
-Nothing is inserted, and so no trigger fires, if the schema is not the one that was looked at.
+Nothing is inserted, and so no trigger fires, if the schema is not the one that was checked.
 """
 
 
@@ -57,28 +58,28 @@ _ENCRYPTED_LATELY = """
 SELECT kind, body FROM records
 WHERE seq > (SELECT max(seq) FROM records) - 1000 AND instr(body, 'encrypted:v1:') ORDER BY seq DESC
 """
-"""Of harnesses that are older than the key, states are encrypted in steps alone."""
+"""Checks steps too: in harnesses older than the key, only the states of later steps are encrypted."""
 
 
 class _Moved(Exception):
-    """A harness has changed hands since the last look: nothing of the transaction may stand."""
+    """A harness has changed owner since the last check: the transaction must be rolled back."""
 
 
 class SqliteStore(SqliteReader):
-    """A store in one SQLite file, made if it is not there.
+    """A store in one SQLite file, created if it does not exist.
 
     Args:
-        path: the file. Two more, `-wal` and `-shm`, lie beside it while it is open, and one lock file for each run.
-        busy_s: how long to wait for another process that is writing.
-        key: encrypts states, and arguments and results of effects: 32 bytes, or the file of such a key as 64 hexadecimal
-            digits; by default the file that the environment variable `ORCHESTRATOR_STORE_KEY_FILE` names. What was recorded
-            before there was a key stays as it was. Needs the extra `encryption`.
-        seal_every_s: seconds after a seal when the next commit is sealed, whatever is in it; 0 seals each.
+        path: the file. While it is open, two more, `-wal` and `-shm`, are beside it, and one lock file for each run.
+        busy_s: seconds to wait for another process that is writing.
+        key: encrypts states, and arguments and results of effects: 32 bytes, or a file with such a key as 64 hexadecimal
+            digits; default is the file that the environment variable `ORCHESTRATOR_STORE_KEY_FILE` names. Records from before
+            there was a key stay unencrypted. Needs the extra `encryption`.
+        seal_every_s: seconds after a seal from which on the next commit is sealed, whatever is in it; 0 seals each.
 
     Raises:
-        StoreUnusable: the file is not a store of ours, is newer than this program, cannot be written, or is encrypted with
+        StoreUnusable: the file is not a store of this program, is newer than it, cannot be written, or is encrypted with
             another key.
-        StoreCorrupt: what was sealed in it is gone.
+        StoreCorrupt: sealed records are missing.
     """
 
     blocking = True
@@ -100,7 +101,7 @@ class SqliteStore(SqliteReader):
         self._pid = os.getpid()
         self._run_lock = RunLock(self.path)
         self.run = self._run_lock.run
-        """The name of this run: what owns the harnesses claimed through this object."""
+        """Name of this run, which owns the harnesses claimed through this object."""
         self._operations = Operations(self._db, self.path, self.location, self.run, self._cipher)
         self._lock = threading.Lock()
         self._holdings = Holdings()
@@ -153,7 +154,7 @@ class SqliteStore(SqliteReader):
             return Committed(seqs, results, lost, effect_seqs, self._operations.mail.before, sent_seqs, why)
 
     def check_in_place(self) -> None:
-        """Return if the file is still the one that others find under its name.
+        """Raise if the file is no longer the one at its path.
 
         Raises:
             StoreUnusable: it was deleted, moved or replaced.
@@ -161,14 +162,14 @@ class SqliteStore(SqliteReader):
         self._presence.check()
 
     def close(self) -> None:
-        """Give back every harness, bring the index up to date and close the file. In a forked process nothing is done."""
+        """Release every harness, update the index and close the file. Does nothing in a forked process."""
         if self._closed or os.getpid() != self._pid:
             return
         self._closed = True
         try:
             self.check_in_place()
         except StoreUnusable:
-            # To close the file would remove, by its name, the write-ahead log of whatever is there now.
+            # Closing the file would delete, by name, the write-ahead log of the file that is there now.
             keep_for_ever(self._db)
             self._seals.close()
             super().close()
@@ -185,7 +186,7 @@ class SqliteStore(SqliteReader):
                     self._db.executemany("UPDATE harnesses SET owner = NULL WHERE id = ? AND epoch = ?", held)
                     self._index()
                     self._seals.seal()
-                # Only of what is committed: a head that names a seal which never came to be would keep the store from opening.
+                # Only of committed seals: a head that names a seal which was never committed would make the store unusable.
                 self._seals.publish()
             self._seals.close()
             # The readers first: only the last connection to close folds the write-ahead log into the file.
@@ -194,12 +195,12 @@ class SqliteStore(SqliteReader):
 
     def _describe_fork(self) -> str:
         return (
-            f"{self.location} was opened by process {self._pid}, and this is process {os.getpid()}, forked off it: expected a "
-            "commit by the process that has the store open; give what was computed back to it"
+            f"{self.location} was opened by process {self._pid}, and this is process {os.getpid()}, forked from it: expected "
+            "a commit by the process that has the store open; return the results to it"
         )
 
     def _check_key(self) -> None:
-        """Refuse an encrypted store without its key, before anything is added to it."""
+        """Raise for an encrypted store without its key, before anything is written to it."""
         try:
             with translated(self.location):
                 states = [("state", text) for (text,) in self._db.execute(_ENCRYPTED_STATE)]
@@ -212,7 +213,7 @@ class SqliteStore(SqliteReader):
             raise
 
     def _take_up_seals(self, every_s: float) -> Sealer:
-        """Return what seals the commits, when what a killed program has left is sealed."""
+        """Seal what a killed program left, and return the sealer for further commits."""
         try:
             with translated(self.location):
                 seals = Sealer(self._db, self.path, every_s)
@@ -229,7 +230,7 @@ class SqliteStore(SqliteReader):
         return seals
 
     def _commit_rows(self, steps: Sequence[StepRow], effects: Sequence[EffectRow], *, wait: bool) -> Committed | None:
-        """Insert rows with one statement for each kind; None if that is not possible, and then nothing was done."""
+        """Insert rows with one statement for each kind; return None, with nothing done, if that is not possible."""
         heads, epochs = self._holdings.heads, self._holdings.epochs
         advanced = {row[0]: row[3] for row in steps}
         if len(advanced) != len(steps):
@@ -247,7 +248,7 @@ class SqliteStore(SqliteReader):
         return Committed(range(middle - len(steps), middle), (), effects=range(middle, last + 1))
 
     def _insert_alone(self, steps: Sequence[StepRow], effects: Sequence[EffectRow]) -> int | None:
-        """Insert rows of one kind with a statement that is a transaction by itself; return as `_insert` does."""
+        """Insert rows of one kind with a single-statement transaction; return as `_insert` does."""
         statements: tuple[Any, Any] = (_INSERT_STEPS, steps) if steps else (_INSERT_EFFECTS, effects)
         try:
             return self._insert(*statements, self._holdings.ownership)
@@ -268,7 +269,7 @@ class SqliteStore(SqliteReader):
         return None
 
     def _insert(self, statements: dict[int, str], rows: Sequence[StepRow | EffectRow], ownership: int) -> int | None:
-        """Insert up to 512 rows; return the `seq` of the last, None, and none inserted, if ownership or schema has changed."""
+        """Insert up to 512 rows; return the `seq` of the last; None, and none inserted, if ownership or schema changed."""
         size = 1 << (len(rows) - 1).bit_length()
         values = [*chain.from_iterable(rows), *[None] * ((size - len(rows)) * _COLUMNS), ownership, self._db.held]
         cursor = self._db.execute(statements[size], values)
@@ -288,7 +289,7 @@ class SqliteStore(SqliteReader):
                 raise
 
     def _begin(self, wait: bool) -> None:
-        """Take the write lock. The connection itself never waits, so that a commit in the loop's thread does not."""
+        """Take the write lock. The connection itself never waits, so that a commit in the loop's thread does not block."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
@@ -301,7 +302,7 @@ class SqliteStore(SqliteReader):
                 self._db.execute("PRAGMA busy_timeout = 0")
 
     def _find_lost(self, holdings: Holdings) -> None:
-        """Let go of the harnesses that another run has taken over since the last look."""
+        """Forget the harnesses that another run has taken over since the last check."""
         (ownership,) = self._db.execute("SELECT ownership FROM meta").fetchone()
         if ownership == holdings.ownership:
             return
@@ -311,7 +312,7 @@ class SqliteStore(SqliteReader):
         holdings.epochs = kept
 
     def _append_steps(self, steps: Sequence[StepRow], holdings: Holdings, refused: Collection[Step]) -> Sequence[int]:
-        """Insert the steps that are the next of harnesses we hold; return their `seq`s, 0 for each that is not."""
+        """Insert the steps that are the next ones of owned harnesses; return their `seq`s, 0 for each other one."""
         seqs: list[int] = []
         accepted: list[StepRow] = []
         (newest,) = self._db.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()
@@ -328,7 +329,7 @@ class SqliteStore(SqliteReader):
         return seqs
 
     def _accept(self, effects: Sequence[EffectRow], holdings: Holdings, refused: Collection[Step]) -> list[bool]:
-        """Return of each row whether it belongs to the step after the last one of a harness that we hold."""
+        """Return for each row whether it belongs to the step after the last one of an owned harness."""
         heads, epochs = holdings.heads, holdings.epochs
         return [
             epochs.get(row.harness) == row.epoch
@@ -338,7 +339,7 @@ class SqliteStore(SqliteReader):
         ]
 
     def _append_effects(self, effects: Sequence[EffectRow], accepted: list[bool], holdings: Holdings) -> Sequence[int]:
-        """Insert the rows that are accepted; return their `seq`s, 0 for each that is not."""
+        """Insert the accepted rows; return their `seq`s, 0 for each other one."""
         rows = [row for row, is_ours in zip(effects, accepted, strict=True) if is_ours]
         last = 0
         for start in range(0, len(rows), _MOST_ROWS):
@@ -348,7 +349,7 @@ class SqliteStore(SqliteReader):
 
     def _do(self, operations: Sequence[Operation], holdings: Holdings) -> list[Any]:
         if any(isinstance(operation, Claim | Fork) for operation in operations):
-            # A claim reads where the harness is: from the index alone, or a thousand claims would read the tail each.
+            # A claim reads the last step from the index alone; otherwise a thousand claims would each read the tail.
             self._index()
         before = holdings.ownership
         results = [self._operations.do(operation) for operation in operations]

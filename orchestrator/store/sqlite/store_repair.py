@@ -1,8 +1,8 @@
-"""Mending what an earlier version has left in a store: `upgrade(path)` its schema, `repair(path, by=…)` what a defect did.
+"""Repair of what an earlier version left in a store: `upgrade(path)` its schema, `repair(path, by=…)` the effect of a defect.
 
-The only such defect is the note that a second prune dropped: `proof.find_lost_note`. The laws: a store with anything
-else wrong is left as it is; the repair is one transaction, and the store is proven at its beginning and at its end, so whoever
-is killed leaves it as it was or repaired; the record of the repair says what cannot be known any more.
+The only such defect is a note that a second prune dropped: `proof.find_lost_note`. Invariants: a store with any other fault is
+left unchanged; the repair is one transaction, and the store is verified at its beginning and end, so a process that is killed
+leaves it unchanged or repaired; the record of the repair says what can no longer be proven.
 """
 
 from __future__ import annotations
@@ -26,26 +26,27 @@ _INSERT = """
 INSERT INTO records (harness, epoch, attempt, step, time_us, body, kind) VALUES (0, 0, 0, 0, ?, ?, ?)
 """
 _FIRST_SEALED = 6
-"""The first schema version whose records are sealed: what is older cannot be proven."""
+"""The first schema version with sealed records; older stores cannot be verified."""
 _DONE = "the residue, as it is now, is noted by the seal over this record"
 
 
 def repair(path: str | Path, *, by: str, busy_s: float = 10.0) -> LostNote | None:
-    """Put the missing note into a new seal; return what was mended, None if there is nothing to mend.
+    """Add the missing note to a new seal; return what was repaired, None if nothing was missing.
 
-    No program may run on the store: the proof, which takes as long as `orchestrator verify --deep`, holds the write lock.
+    No program may be running on the store. The verification takes as long as `orchestrator verify --deep`, and holds the write
+    lock.
 
     Args:
-        by: who has it done; it is recorded.
+        by: who repairs; it is recorded.
 
     Raises:
         StoreCorrupt: something else is wrong with it. Nothing was written.
-        OwnedElsewhere: a program runs on it.
-        StoreError: it is not a store of ours, or cannot be written.
+        OwnedElsewhere: a program is running on it.
+        StoreError: it is not a store of this program, or cannot be written.
     """
     store = Path(path).resolve()
     with closing(open_reader(store, older=True)):
-        pass  # refuses what is not there, what is no store, and what is newer than this program
+        pass  # raises if it does not exist, is not a store, or is newer than this program
     if _lost_note(store, prove(store, _head(store), deep=True)) is None:
         return None
     _expect_no_program(store)
@@ -61,14 +62,14 @@ def repair(path: str | Path, *, by: str, busy_s: float = 10.0) -> LostNote | Non
 
 
 def upgrade(path: str | Path, *, busy_s: float = 10.0) -> int | None:
-    """Bring a store of an earlier version to this one's schema; return the schema version it had, None if there is no need.
+    """Upgrade the schema of a store; return its earlier schema version, None if it was current.
 
-    A store without a head beside it is upgraded too: it may be a copy, and is no more proven afterwards than before.
+    A store without a head beside it is upgraded too: it may be a copy, and an upgrade proves nothing about it.
 
     Raises:
-        StoreCorrupt: it was changed by something other than this project. Nothing was written.
-        OwnedElsewhere: a program runs on it.
-        StoreError: it is not a store of ours, or cannot be written.
+        StoreCorrupt: it was changed by something else. Nothing was written.
+        OwnedElsewhere: a program is running on it.
+        StoreError: it is not a store of this program, or cannot be written.
     """
     store = Path(path).resolve()
     with closing(open_reader(store, older=True)) as db:
@@ -92,14 +93,14 @@ def _expect_no_program(store: Path) -> None:
 
 
 def _note(db: Connection, seals: Sealer, lost: LostNote, by: str) -> None:
-    """Record what is done, and note the residue in the seal over that."""
+    """Record the repair, and note the residue in the seal over that record."""
     seals.take_up()
     db.execute(_INSERT, (now_us(), encode(_account(lost, by)), REPAIRED))
     seals.seal([lost.residue.note()])
 
 
 def _account(lost: LostNote, by: str) -> dict[str, object]:
-    """Return what is said of a repair."""
+    """Return the body of the record of a repair."""
     residue = lost.residue
     return {
         "by": by,
@@ -116,7 +117,7 @@ def _account(lost: LostNote, by: str) -> dict[str, object]:
 
 
 def _lost_note(store: Path, proof: Proof) -> LostNote | None:
-    """Return what is to be mended; None if the store is untouched.
+    """Return what is to be repaired; None if the store is unchanged.
 
     Raises:
         StoreCorrupt: something else is wrong with it.
@@ -127,8 +128,8 @@ def _lost_note(store: Path, proof: Proof) -> LostNote | None:
         more = f", and {len(proof.findings) - 1} more" if len(proof.findings) > 1 else ""
         first = proof.findings[0]
         raise StoreCorrupt(
-            f"{store} was not repaired, and its records are as they were: expected nothing wrong with it but the known "
-            f"defect, found {first.what}: {first.text}{more}; run `orchestrator verify --deep` to see all of it"
+            f"{store} was not repaired, and its records are unchanged: expected no fault but the known "
+            f"defect, found {first.what}: {first.text}{more}; run `orchestrator verify --deep` for details"
         )
     return proof.lost_note
 
@@ -137,7 +138,7 @@ def _expect_untouched(store: Path, proof: Proof) -> None:
     if proof.findings:
         text = proof.findings[0].text
         raise StoreError(
-            f"{store} was not repaired, and its records are as they were: after the repair it would still not verify: {text}"
+            f"{store} was not repaired, and its records are unchanged: it would still not verify after the repair: {text}"
         )
 
 

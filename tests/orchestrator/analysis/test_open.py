@@ -87,7 +87,7 @@ def test_a_packed_log_that_is_torn_is_read_as_far_as_it_reaches_and_named(tmp_pa
     path.write_bytes(packed[: int(len(packed) * share)])
 
     with analysis.open(path) as run:
-        assert [one.problem for one in run.bad_lines] == ["is where the packed file is torn: what comes after it is lost"]
+        assert [one.problem for one in run.bad_lines] == ["is where the compressed file is truncated: everything after it is lost"]
         assert 100 < len(run.rows("FROM steps")) <= 500
 
 
@@ -100,7 +100,7 @@ def test_bad_lines_are_named(tmp_path: Path) -> None:
         assert [one.line for one in run.bad_lines] == [2, 3, 4, 7]
         assert [one.problem.split(":")[0] for one in run.bad_lines][:3] == [
             "is not JSON",
-            "is no object, but [1]",
+            "is not an object, but [1]",
             "is not ours",
         ]
 
@@ -118,7 +118,7 @@ def test_a_record_that_is_told_twice_counts_once(tmp_path: Path) -> None:
 
     with analysis.open(path) as run:
         assert [seq for (seq,) in run.rows("SELECT seq FROM steps ORDER BY seq")] == [1, 2, 3]
-        assert [str(one) for one in run.bad_lines] == [f"{path}:6: tells of seq 3 otherwise than {path}:5"]
+        assert [str(one) for one in run.bad_lines] == [f"{path}:6: describes seq 3 differently than {path}:5"]
 
 
 def test_the_logs_of_two_stores_are_not_one_run(tmp_path: Path) -> None:
@@ -228,10 +228,10 @@ def test_what_is_empty_has_empty_frames(tmp_path: Path, name: str) -> None:
     ("paths", "said"),
     [
         (["nowhere.db"], "is not there"),
-        (["*.nothing"], "fits no file"),
+        (["*.nothing"], "matches no file"),
         (["run.db", "a.jsonl"], "expected files of one kind"),
         (["run.db", "other.db"], "are two stores"),
-        (["a.jsonl.bz2"], "packed in a way that is not read"),
+        (["a.jsonl.bz2"], "unknown compression"),
         (["folder"], "holds no Parquet files"),
         (["foreign.parquet"], "has no column 'seq'"),
         ([], "nothing to open"),

@@ -61,7 +61,7 @@ def test_tries_that_did_not_pass_were_in_vain(run: Run) -> None:
 def test_without_money_time_stands_for_it_and_that_is_said(run: Run) -> None:
     told = cost.answer(run, harness="pipe")
 
-    assert "nothing tells of money, so time stands for it" in told.sentences[0]
+    assert "no money is recorded, so time is used in its place" in told.sentences[0]
 
 
 def test_waiting_for_people_is_told(run: Run) -> None:

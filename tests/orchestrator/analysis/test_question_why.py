@@ -30,7 +30,7 @@ def test_a_harness_that_gave_up_is_followed_to_its_error_and_the_message_that_la
         in told
     )
     assert "poisoned was started again 5 times, after a back-off of 1 s, 1 s, 1 s, 1 s and 1 s." in told
-    assert "the oldest message to poisoned that no step has used up was message " in told
+    assert "the oldest message to poisoned that no step has consumed was message " in told
     assert 'from sender, sent while sender was making step 3: "poison".' in told
     assert 'from sender, sent while sender was making step 2: "again".' in told
 
@@ -52,7 +52,7 @@ def test_a_blocked_harness_is_told_what_to_type(eventful: Run) -> None:
     told = said(eventful, "unsure")
 
     assert told.startswith("unsure is blocked after step 1 since ")
-    assert "In step 2 effect 'pay-7' may have happened: nobody knows: OSError: the line is dead." in told
+    assert "In step 2 effect 'pay-7' may have happened: its outcome is unknown: OSError: the line is dead." in told
     assert "`orchestrator effects settle unsure pay-7 --as done|not-done --reason TEXT`" in told
 
 
@@ -84,7 +84,7 @@ def test_a_step_is_told_with_the_message_it_used_up_and_whom_it_wrote_to(eventfu
     assert 'sent while sender was making step 1: "hello".' in said(eventful, "poisoned", 1)
     assert "While step 2 was being made, it sent message" in said(eventful, "sender", 2)
     assert "; step 2 of poisoned used it up." in said(eventful, "sender", 2)
-    assert "; no step has used it up yet." in said(eventful, "sender", 3)
+    assert "; no step has consumed it yet." in said(eventful, "sender", 3)
 
 
 def test_a_step_that_is_not_recorded_is_told_with_the_attempts_that_died_at_it(eventful: Run) -> None:
@@ -164,7 +164,7 @@ def test_a_harness_that_runs_is_told_by_what_is_open(tmp_path: Path) -> None:
         "a is running in attempt 1: it is making step 2 since 2026-03-01T12:00:01.000000Z, 60 s before the end"
         in told.replace("1 min before", "60 s before")
     )
-    assert "In step 2 effect 'slow; rm -rf /' was begun, and no outcome is on record." in told
+    assert "In step 2 effect 'slow; rm -rf /' was begun, and has no recorded outcome." in told
     assert idle == "b has not been started: nothing is on record of its life."
 
 

@@ -99,7 +99,7 @@ def test_an_answer_says_that_the_run_was_pruned(forked: Path, question: str) -> 
         [(first,)] = run.rows("SELECT min(step_number) FROM steps WHERE harness = 'origin'")
         said = QUESTIONS[question](run).sentences
 
-    assert f"origin was pruned: steps before {first} are gone; figures are of what is left." in said
+    assert f"origin was pruned: steps before {first} are gone; the figures cover the rest." in said
 
 
 def test_rates_of_a_pruned_run_are_of_the_steps_that_are_left(forked: Path) -> None:
@@ -164,4 +164,4 @@ def test_of_a_log_without_its_beginning_nobody_says_what_sales_have_won(traded: 
     assert {(row["hit_share"], row["gain"]) for row in rows(told, "symbols")} == {(None, None)}
     assert rows(told, "trading")[0]["hit_share"] is None
     assert "what sales have won is not known" in told.sentences[0]
-    assert "trading is not on record here from its beginning" in told.sentences[1]
+    assert "trading is not recorded here from its beginning" in told.sentences[1]

@@ -187,7 +187,7 @@ async def test_what_cannot_be_reopened_is_refused_with_what_to_do(store, world, 
     async with Orchestrator(store) as orchestrator:
         handle = orchestrator.start(Scripted(pushing(world), until=1), name="one")
         id = await asked(store)
-        with pytest.raises(UsageError, match="no approval 'nothing'"):
+        with pytest.raises(UsageError, match="no approval request 'nothing'"):
             await orchestrator.reopen("nothing", by="bob")
         with pytest.raises(UsageError, match=f"is pending: .*orchestrator approve {id}"):
             await orchestrator.reopen(id, by="bob")

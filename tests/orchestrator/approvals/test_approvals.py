@@ -415,7 +415,7 @@ async def test_an_answer_is_given_once(store, world, autojump_clock):
 
 async def test_an_unknown_id_is_told():
     async with Orchestrator() as orchestrator:
-        with pytest.raises(UsageError, match="no approval 'nothing'"):
+        with pytest.raises(UsageError, match="no approval request 'nothing'"):
             await orchestrator.deny("nothing", by="ann")
 
 

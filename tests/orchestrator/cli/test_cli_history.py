@@ -164,7 +164,7 @@ def test_a_fork_is_made_shown_started_and_proven(tmp_path: Path) -> None:
     assert into.objects == [{"harness": "other", "origin": "buying", "step_number": 2, "seq": 3, "store": "other.db"}]
     (fork,) = [harness for harness in status.objects if harness["harness"] == "other"]
     assert (fork["status"], fork["current_step"], fork["attempt"], fork["owned"]) == ("new", 3, 1, False)
-    assert "forked from 'buying' at step 3; start it to go on from there" in shown.out
+    assert "forked from 'buying' at step 3; start it to continue from there" in shown.out
     assert [one.code for one in (taken, missing, bad, *proofs, again)] == [2, 2, 2, 0, 0, 0]
     assert state_at(path, "other", 6)["fills"] == [1, 2, 3, 400, 500, 600]
 

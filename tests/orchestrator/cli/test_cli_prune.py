@@ -50,7 +50,7 @@ def test_a_dry_run_says_what_would_go_and_why_the_rest_stays(command: Command) -
     assert head.split()[:4] == ["HARNESS", "STEPS", "WOULD", "GO"]
     assert one.split()[:2] == ["one", "1849"]
     assert "1850 of 2000" in one
-    assert one.endswith("the newest snapshot from which the steps that stay can be derived; of older records stay 1 message")
+    assert one.endswith("the newest snapshot from which the kept steps can be derived; of older records stay 1 message")
     assert two.split()[0] == "two"
     assert sums.startswith("run.db: 3698 steps in 3698 records would be taken away")
     assert (command.folder / "run.db").read_bytes() == before
@@ -71,7 +71,7 @@ def test_what_went_is_told_as_json_and_verify_says_how_far(command: Command) -> 
         "bytes": one["bytes"],
         "first_step_kept": 1900,
         "last_step": 2000,
-        "kept_because": "the newest snapshot from which the steps that stay can be derived",
+        "kept_because": "the newest snapshot from which the kept steps can be derived",
         "older_kept": {"message": 1},
     }
     assert (sums["steps"], sums["dry_run"], again.objects[1]["steps"]) == (1899, False, 0)

@@ -75,7 +75,7 @@ def test_anything_else_that_is_wrong_is_named_and_left_as_it_is(command: Command
 
     assert all("--repair" not in check["fix"] for check in look.objects if check["check"] == "seals")
     assert (done.code, done.out) == (5, "")
-    assert "was not repaired, and its records are as they were" in done.err
+    assert "was not repaired, and its records are unchanged" in done.err
     assert "record 82 was edited" in done.err
     assert hashlib.sha256(store.read_bytes()).digest() == before
     assert missing.code == 2
@@ -91,6 +91,6 @@ def test_an_upgrade_is_told_also_where_the_head_of_the_store_is_missing(command:
     )
 
     assert (text.code, text.out) == (5, f"text.db upgraded from schema version {VERSION - 1} to {VERSION}\n")
-    assert "was not repaired, and its records are as they were" in text.err
+    assert "was not repaired, and its records are unchanged" in text.err
     assert lines.code == 5
     assert lines.objects == [{"store": "json.db", "schema_before": VERSION - 1, "repaired": False}]

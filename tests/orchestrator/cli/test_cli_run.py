@@ -247,7 +247,7 @@ def test_a_place_that_can_not_be_written_is_told_in_one_line(command: Command) -
     log, store = command.each(*(["run", "run.toml", option, "missing/x"] for option in ("--log", "--store")))
 
     assert "log missing/x cannot be written: No such file or directory" in log.err
-    assert "missing/x cannot be made: its folder" in store.err
+    assert "missing/x cannot be created: its folder" in store.err
     assert [(done.code, done.err.count("\n")) for done in (log, store)] == [(2, 1)] * 2
 
 

@@ -138,7 +138,7 @@ def test_a_denial_names_what_is_left_to_do_also_where_nothing_runs(command: Comm
     assert f"To go on: `orchestrator approvals reopen {id}`, and run it again." in why.out
     assert "it is reopened: `orchestrator run FILE` makes it ask again" in reopened.out
     assert "approvals reopen" not in reopened.out
-    assert "To go on: run it again: what was denied is reopened" in why_now.out
+    assert "To go on: run it again: the denied request was reopened" in why_now.out
 
 
 def test_what_cannot_be_reopened_is_told_in_a_line(command: Command) -> None:

@@ -104,7 +104,7 @@ def test_in_json_each_finding_is_an_object_and_the_last_sums_up(command: Command
     [
         ("UPDATE harnesses SET initial_state = '{}'", "edited: harnesses 1 was edited"),
         ("UPDATE harnesses SET status = 'completed'", "edited: harnesses 1 was edited"),
-        ("DELETE FROM step_index WHERE step = 2", "edited: step_index was edited: at record 3 it hides what is there"),
+        ("DELETE FROM step_index WHERE step = 2", "edited: step_index was edited: for record 3 it lacks an entry"),
         ("UPDATE meta SET indexed_seq = 3", "meta 1 was edited"),
         ("UPDATE seals SET marks = x'00000000' WHERE length(marks) = 4", "seal 3 over records 1 to 1 was edited"),
         ("DROP VIEW steps", "view 'steps' was dropped"),
@@ -168,7 +168,7 @@ def test_a_missing_head_is_a_finding_unless_another_is_given(command: Command, t
     without, by_hash, by_file = command.each(["verify"], ["verify", "--head", noted], ["verify", "--head", "kept"])
 
     assert (without.code, by_hash.code, by_file.code) == (5, 0, 0)
-    assert "whether its end was cut off cannot be told; give one that was noted elsewhere with --head" in without.out
+    assert "it cannot be determined whether its end was cut off; give one that was kept elsewhere with --head" in without.out
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_deep_finds_what_was_sealed_wrong(command: Command, tmp_path: Path) -> N
     plain, deep = command.each(["verify"], ["verify", "--deep"])
 
     assert (plain.code, deep.code) == (0, 5)
-    assert "harness 'counting' is not where its last lifecycle event, record 7, has left it" in deep.out
+    assert "harness 'counting' does not match its last lifecycle event, record 7" in deep.out
 
 
 def test_the_one_that_stands_alone_runs_without_anything_of_ours(command: Command, tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_a_fork_can_neither_commit_nor_let_go_nor_open_the_store_anew(tmp_path: 
             SqliteStore(path).close()
             return "opened"
 
-        assert "forked off it: expected a commit by the process that has the store open" in in_a_fork(commit)
+        assert "forked from it: expected a commit by the process that has the store open" in in_a_fork(commit)
         assert in_a_fork(close) == "closed"
         assert "use `spawn` instead of `fork`" in in_a_fork(open_anew)
 

@@ -147,7 +147,7 @@ async def test_a_fork_that_nobody_has_started_is_new_and_says_what_it_is(tmp_pat
         known = reader.harnesses()[1]
         (record,) = [record for record in reader.records() if record.kind == "forked"]
     assert (known.status, known.owned, known.current_step, known.attempt) == (Status.NEW, False, 2, 1)
-    assert known.event["cause"] == "forked from 'buying' at step 2; start it to go on from there"
+    assert known.event["cause"] == "forked from 'buying' at step 2; start it to continue from there"
     assert (record.seq, record.step) == (made.seq, 2)
 
 
@@ -186,7 +186,7 @@ async def test_another_store_that_is_the_same_is_the_same(tmp_path: Path) -> Non
         ("selling", 1, "other", UnknownHarness, "'selling'"),
         ("buying", 4, "other", UsageError, "has no step 4 to fork from: expected a number from 0 to 3"),
         ("buying", -1, "other", UsageError, "has no step -1"),
-        ("buying", 1, "buying", UsageError, "'buying' is there already"),
+        ("buying", 1, "buying", UsageError, "'buying' exists already"),
         ("buying", 1, "no/name", UsageError, "name 'no/name'"),
     ],
 )

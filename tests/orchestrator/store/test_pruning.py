@@ -217,7 +217,7 @@ def test_who_prunes_what_is_on_record(path: Path) -> None:
         (record,) = [record for record in reader.records(limit=10**6) if record.kind == "pruned"]
     assert record.body == '{"by":"ann","keep":45,"context":100,"first":{"one":150}}'
     assert (proof.pruned.by, proof.pruned.last_seq >= 149) == ("ann", True)
-    assert "pruned, the last time at" in proof.notices[0]
+    assert "pruned, last at" in proof.notices[0]
 
 
 def test_a_step_that_is_gone_is_said_to_be_so(path: Path) -> None:
@@ -315,7 +315,7 @@ def test_a_seal_that_does_not_fit_stops_it_before_anything_of_it_goes(path: Path
     tell(path, "UPDATE records SET time_us = time_us + 1 WHERE seq = 7")
 
     for act in (lambda: survey(path, Rule(keep=45)), lambda: prune(path, Rule(keep=45), by="ann")):
-        with pytest.raises(StoreCorrupt, match="are not what was sealed"):
+        with pytest.raises(StoreCorrupt, match="do not match their seal"):
             act()
     assert kept(path) == list(range(1, 201))
 
@@ -325,7 +325,7 @@ def test_what_has_stayed_is_not_made_to_look_genuine_by_pruning_again(path: Path
     prune(path, Rule(keep=100), by="ann")
     tell(path, "UPDATE records SET body = replace(body, ':', ': ') WHERE step = 120")
 
-    with pytest.raises(StoreCorrupt, match="are not what was sealed"):
+    with pytest.raises(StoreCorrupt, match="do not match their seal"):
         prune(path, Rule(keep=10), by="ann")
 
     proof = prove(path, head_path(path).read_text())
@@ -400,7 +400,7 @@ def test_a_step_that_a_prune_cut_short_has_left_without_its_snapshot_can_not_be_
     monkeypatch.undo()
     assert 1 < kept(path)[0] < 40
 
-    with pytest.raises(UsageError, match="state after step 45 cannot be derived any more, for pruning was cut short"):
+    with pytest.raises(UsageError, match="state after step 45 can no longer be derived, because pruning was interrupted"):
         fork(path, "one", 45, to="two")
     fork(path, "one", 55, to="two")
 

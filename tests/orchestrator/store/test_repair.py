@@ -97,7 +97,7 @@ def test_a_store_that_was_broken_by_pruning_twice_is_repaired(path: Path) -> Non
 def test_pruning_refuses_a_broken_store_and_names_who_says_the_way_out(path: Path) -> None:
     go_on(path, 60)
 
-    with pytest.raises(StoreCorrupt, match=r"orchestrator verify`, which says what it is and what to do"):
+    with pytest.raises(StoreCorrupt, match=r"orchestrator verify` for details and the remedy"):
         prune(path, Rule(keep=5, context=0), by="ann")
 
     assert prove(path, head_path(path).read_text()).lost_note is not None

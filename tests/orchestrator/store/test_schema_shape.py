@@ -61,7 +61,7 @@ def test_a_trigger_that_hides_behind_the_name_of_a_view_does_not_run(tmp_path: P
         apply_schema_edit(db, f"CREATE TRIGGER harness_status {QUIET}")
         hide_before_views(db)
 
-    with pytest.raises(StoreCorrupt, match=r"trigger 'harness_status' was inserted: expected nothing but .*DROP TRIGGER"):
+    with pytest.raises(StoreCorrupt, match=r"trigger 'harness_status' was inserted: expected only what .*DROP TRIGGER"):
         opens(path)
 
     proof, alone = judge(path)

@@ -205,7 +205,7 @@ def test_who_puts_an_older_copy_in_place_says_so_by_removing_the_head(path: Path
     with closing(SqliteStore(path)) as store:
         claim(store, "two")
     path.write_bytes(older)
-    with pytest.raises(StoreCorrupt, match="remove the head if you have put an older one here yourself"):
+    with pytest.raises(StoreCorrupt, match="remove the head if you put an older store here yourself"):
         SqliteStore(path)
 
     head_path(path).unlink()
@@ -213,7 +213,7 @@ def test_who_puts_an_older_copy_in_place_says_so_by_removing_the_head(path: Path
 
     proof = proof_of(path)
     assert proof.findings == []
-    assert any("its head was not there when seal" in notice for notice in proof.notices)
+    assert any("its head was missing when seal" in notice for notice in proof.notices)
 
 
 @pytest.mark.parametrize("left", ["nothing", "an empty file"])

@@ -92,7 +92,7 @@ def test_a_result_that_could_not_be_stored_may_be_given_but_not_taken_for_undone
 def test_an_effect_that_is_not_there_is_told_with_those_that_are() -> None:
     with pytest.raises(UsageError, match="'eurusd', step 3 has no effect 'sell': expected one of 'buy'"):
         settling(say(done=True, key="sell"), 3, OPEN["begun"])
-    with pytest.raises(UsageError, match=r"has no effect .*: nothing was begun in it"):
+    with pytest.raises(UsageError, match=r"has no effect .*: no effect was begun in it"):
         settling(say(done=True), 3, ())
 
 

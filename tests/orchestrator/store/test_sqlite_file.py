@@ -153,7 +153,7 @@ def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
 
 
 def test_a_missing_folder_is_not_made(tmp_path: Path) -> None:
-    with pytest.raises(StoreUnusable, match=r"its folder .*/missing is not there; make it first"):
+    with pytest.raises(StoreUnusable, match=r"its folder .*/missing does not exist; create it first"):
         SqliteStore(tmp_path / "missing" / "run.db")
 
     assert os.listdir(tmp_path) == []
