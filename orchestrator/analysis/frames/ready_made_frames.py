@@ -30,7 +30,7 @@ _SAID = """{"status": "VARCHAR", "note": "VARCHAR", "duration_s": "DOUBLE", "eve
     "verdict": {"evidence": "VARCHAR", "validator": "VARCHAR", "commit": "VARCHAR"}}"""
 _EVENT = """{"type": "VARCHAR", "task_id": "VARCHAR", "attempt": "INTEGER", "ts": "VARCHAR", "because_of": "VARCHAR",
     "validator": "VARCHAR", "cost": {"tokens": "BIGINT", "actual_usd": "VARCHAR"}}"""
-_ORDERED = "^feature (.*): (un)?blocked by order"
+_ORDERED = "^feature (.*): (un)?blocked by (?:message|order)"  # earlier versions wrote "order"
 
 
 def exact(text: str) -> str:

@@ -303,7 +303,7 @@ def test_a_store_that_is_just_being_made_is_not_taken_for_a_log(tmp_path: Path, 
     if name != path.name:
         (tmp_path / name).symlink_to(path)
 
-    with closing(Writing.to(path, 0)), pytest.raises(UsageError, match="just being made"):
+    with closing(Writing.to(path, 0)), pytest.raises(UsageError, match="just being created"):
         analysis.open(tmp_path / name)
 
 

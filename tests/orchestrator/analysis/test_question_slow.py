@@ -72,7 +72,7 @@ def test_of_steps_without_times_it_is_the_time_since_the_record_before(tmp_path:
         (1, 1.0, None),
         (2, 1.0, None),
     ]
-    assert "not on record" in told.tables[0].note
+    assert "no times of parts are recorded" in told.tables[0].note
 
 
 def test_a_real_run_tells_its_slowest_steps(eventful: Run) -> None:

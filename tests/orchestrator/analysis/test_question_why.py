@@ -83,7 +83,7 @@ def test_a_harness_that_is_done_is_told_with_the_step_that_made_it_so(eventful: 
 def test_a_step_is_told_with_the_message_it_used_up_and_whom_it_wrote_to(eventful: Run) -> None:
     assert 'sent while sender was making step 1: "hello".' in said(eventful, "poisoned", 1)
     assert "While step 2 was being made, it sent message" in said(eventful, "sender", 2)
-    assert "; step 2 of poisoned used it up." in said(eventful, "sender", 2)
+    assert "; step 2 of poisoned consumed it." in said(eventful, "sender", 2)
     assert "; no step has consumed it yet." in said(eventful, "sender", 3)
 
 

@@ -25,7 +25,7 @@ from tests import ROOT
 from tests.orchestrator.analysis.hostile_sql import FILES, SETTINGS, WRITING
 from tests.orchestrator.commanded import HOSTILE, Hostile, Three
 
-LOG = ROOT / "docs" / "run.jsonl"
+LOG = ROOT / "docs" / "reference" / "run.jsonl"
 SEEN = "SELECT harness, step_number, output FROM steps ORDER BY seq"
 
 

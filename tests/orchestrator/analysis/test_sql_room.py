@@ -26,7 +26,7 @@ from orchestrator.analysis.sql.sql_room import End, Head, Page, QueryFailed, Que
 from orchestrator.errors import UsageError
 from tests.orchestrator.analysis.hostile_sql import ALL
 
-LOG = ROOT / "docs" / "run.jsonl"
+LOG = ROOT / "docs" / "reference" / "run.jsonl"
 MARK = "marked-and-not-to-be-seen"
 
 
@@ -112,7 +112,7 @@ def test_an_endless_answer_comes_page_by_page_and_can_be_left(room: Room) -> Non
 MISTAKES = {
     "SELEC 1": 'syntax error at or near "SELEC" (line 1, column 1)',
     "SELECT seq,\n  nope FROM steps": 'Referenced column "nope" not found in FROM clause!',
-    "SELECT 1,\n  foo(2)": "foo() is not to be had in a query: expected a function of values alone",
+    "SELECT 1,\n  foo(2)": "foo() is not allowed in a query: expected a function of values alone",
     "FROM stepz": "no view 'stepz': expected one of approvals, attachments",
     "SELECT 'ä', FROM": "syntax error at end of input (line 1, column 16)",
     "SELECT CAST('x' AS INTEGER)": "Could not convert string 'x' to INT32 (line 1, column 8)",

@@ -28,7 +28,7 @@ from orchestrator.errors import UsageError
 from tests.orchestrator.commanding import PYTHON, ROOT, Command, surroundings
 from tests.zygote import run_python
 
-LOG = ROOT / "docs" / "run.jsonl"
+LOG = ROOT / "docs" / "reference" / "run.jsonl"
 COUNT = "select harness, count(*) as steps from steps where harness < 'g' group by all order by 1"
 
 
