@@ -126,7 +126,7 @@ class _Judge:
 def _show(node: dict[str, Any]) -> None:
     """Allow DESCRIBE and SUMMARIZE of a query, and refuse other catalogue queries."""
     if node.get("table_name"):
-        raise Refused("SHOW is not to be had here: expected DESCRIBE or SUMMARIZE of a view; ask `FROM views`", _at(node))
+        raise Refused("SHOW is not allowed here: expected DESCRIBE or SUMMARIZE of a view; ask `FROM views`", _at(node))
 
 
 def _callable(node: dict[str, Any], allowed: Names, where: str) -> None:

@@ -87,7 +87,8 @@ def test_a_packed_log_that_is_torn_is_read_as_far_as_it_reaches_and_named(tmp_pa
     path.write_bytes(packed[: int(len(packed) * share)])
 
     with analysis.open(path) as run:
-        assert [one.problem for one in run.bad_lines] == ["is where the compressed file is truncated: everything after it is lost"]
+        problems = [one.problem for one in run.bad_lines]
+        assert problems == ["is where the compressed file is truncated: everything after it is lost"]
         assert 100 < len(run.rows("FROM steps")) <= 500
 
 
