@@ -6,9 +6,9 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any, cast
 
 RENAMED = {
     "harnesses.described": "harnesses.run_file_harnesses",
@@ -36,7 +36,9 @@ RENAMED = {
 """New names of modules by their earlier ones."""
 
 
-class _Alias(Loader):
+class _Alias:
+    """A loader. The base class in `importlib.abc` adds nothing to it but the time of its import."""
+
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = import_module(RENAMED[spec.name])
         self._spec = module.__spec__
@@ -46,7 +48,7 @@ class _Alias(Loader):
         module.__spec__ = self._spec
 
 
-class RenamedModules(MetaPathFinder):
+class RenamedModules:
     """Finds a renamed module under its old name.
 
     It runs before the path finders: a folder left behind by an upgrade would otherwise be imported as a package.
@@ -59,7 +61,7 @@ class RenamedModules(MetaPathFinder):
             return None
         message = f"module {fullname} has moved: import it as {RENAMED[fullname]}"
         warnings.warn(message, DeprecationWarning, stacklevel=2)
-        return ModuleSpec(fullname, _Alias())
+        return ModuleSpec(fullname, cast(Any, _Alias()))
 
 
 def install() -> None:

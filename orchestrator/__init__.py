@@ -1,29 +1,53 @@
 """Run many harnesses side by side under one Trio nursery without losing a step."""
 
-from orchestrator.errors import (
-    AlreadyRunning,
-    GaveUp,
-    HarnessFailed,
-    OrchestratorError,
-    OwnedElsewhere,
-    OwnershipLost,
-    StoreBusy,
-    StoreCorrupt,
-    StoreError,
-    StoreLost,
-    StoreUnusable,
-    UnknownHarness,
-    UsageError,
-)
-from orchestrator.handle import Handle
-from orchestrator.lifecycle import Status
-from orchestrator.orchestrator import Orchestrator
-from orchestrator.outcome import Outcome, OutcomeKind
-from orchestrator.recording.budget_account import Pool
-from orchestrator.records import HarnessRecord, Record, StepRecord
-from orchestrator.restart import Backoff, Intensity, Restart, Strategy
-from orchestrator.runtime.supervisor import Supervisor
-from orchestrator.store import MemoryStore, SqliteStore, Store
+from typing import TYPE_CHECKING
+
+from harnesses.lazy_exports import lazy as _lazy
+
+if TYPE_CHECKING:
+    from orchestrator.errors import (
+        AlreadyRunning,
+        GaveUp,
+        HarnessFailed,
+        OrchestratorError,
+        OwnedElsewhere,
+        OwnershipLost,
+        StoreBusy,
+        StoreCorrupt,
+        StoreError,
+        StoreLost,
+        StoreUnusable,
+        UnknownHarness,
+        UsageError,
+    )
+    from orchestrator.handle import Handle
+    from orchestrator.lifecycle import Status
+    from orchestrator.orchestrator import Orchestrator
+    from orchestrator.outcome import Outcome, OutcomeKind
+    from orchestrator.recording.budget_account import Pool
+    from orchestrator.records import HarnessRecord, Record, StepRecord
+    from orchestrator.restart import Backoff, Intensity, Restart, Strategy
+    from orchestrator.runtime.supervisor import Supervisor
+    from orchestrator.store import MemoryStore, SqliteStore, Store
+else:
+    __getattr__, __dir__ = _lazy(
+        __name__,
+        {
+            "orchestrator.errors": (
+                "AlreadyRunning GaveUp HarnessFailed OrchestratorError OwnedElsewhere OwnershipLost StoreBusy "
+                "StoreCorrupt StoreError StoreLost StoreUnusable UnknownHarness UsageError"
+            ),
+            "orchestrator.handle": "Handle",
+            "orchestrator.lifecycle": "Status",
+            "orchestrator.orchestrator": "Orchestrator",
+            "orchestrator.outcome": "Outcome OutcomeKind",
+            "orchestrator.recording.budget_account": "Pool",
+            "orchestrator.records": "HarnessRecord Record StepRecord",
+            "orchestrator.restart": "Backoff Intensity Restart Strategy",
+            "orchestrator.runtime.supervisor": "Supervisor",
+            "orchestrator.store": "MemoryStore SqliteStore Store",
+        },
+    )
 
 __all__ = [
     "AlreadyRunning",

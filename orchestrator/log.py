@@ -178,7 +178,7 @@ def line_writer(file: TextIO, processors: Sequence[Processor] = ()) -> Callable[
     """
     is_terminal = file.isatty()
     if not is_terminal and not processors:
-        return lambda record: _print(file, _json_of(record))
+        return lambda record: _print(file, json_line_of(record))
     import structlog  # The import takes 0.1 s, with rich and asyncio: too much for programs and commands that write no log.
 
     logger: Any = structlog.wrap_logger(
@@ -199,7 +199,7 @@ def _print(file: TextIO, text: str) -> None:
     file.write(f"{text}\n")
 
 
-def _json_of(record: Record) -> str:
+def json_line_of(record: Record) -> str:
     """Return the JSON of a line without decoding the record's body, unless a field of the body affects the header."""
     if _SPECIAL.search(record.body):
         return _safe(encode(line(record)))

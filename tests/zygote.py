@@ -37,6 +37,8 @@ from tests import ROOT
 _LIMIT = 1 << 20
 """Bytes of a request: arguments and environment."""
 _MOST_DESCRIPTORS = 16
+_IMPORTED = ("harnesses.base", "orchestrator.orchestrator", "orchestrator.store.sqlite.sqlite_store", "cyclopts")
+"""What almost every program needs. Packages import their parts when they are asked for, so each is named."""
 _SERVE = "from tests import zygote; zygote.serve(); zygote.run()"
 _CLONE_PARENT = 0x8000
 _SYS_CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
@@ -157,7 +159,8 @@ _turns = cycle(_clients)
 
 def serve() -> None:
     """Fork a program for each request. Returns in each of them, with streams, environment and folder as requested."""
-    import orchestrator.cli  # noqa: F401
+    for name in _IMPORTED:
+        importlib.import_module(name)
 
     with socket.socket(fileno=int(sys.argv[1])) as served:
         while True:

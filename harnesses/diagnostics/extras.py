@@ -12,18 +12,22 @@ DISTRIBUTION = "durable-harnesses"
 """The distribution name on PyPI."""
 
 
+def own_version() -> str:
+    """Return the installed version of this project; empty where it runs from its sources."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(DISTRIBUTION)
+    except PackageNotFoundError:
+        return ""
+
+
 def install_command(extra: str = "") -> str:
     """Return the `pip` command that installs this project, optionally with an extra.
 
     It names the installed distribution, or this checkout if none is installed.
     """
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        version(DISTRIBUTION)
-        project = DISTRIBUTION
-    except PackageNotFoundError:
-        project = str(Path(__file__).parents[2])
+    project = DISTRIBUTION if own_version() else str(Path(__file__).parents[2])
     return f"pip install '{project}[{extra}]'" if extra else f"pip install --upgrade '{project}'"
 
 

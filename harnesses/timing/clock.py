@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import trio
 from attrs import frozen
 
 
@@ -143,6 +142,8 @@ def _virtual_clock() -> Any:
     testing = sys.modules.get("trio.testing")
     if testing is None:
         return None
+    import trio  # it is there already; who only reads a store does not pay for it
+
     try:
         clock = trio.lowlevel.current_clock()
     except RuntimeError:  # Not in Trio.

@@ -11,7 +11,6 @@ from contextlib import closing, suppress
 from typing import Any
 
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
-from orchestrator.store.sqlite.sqlite_store import SqliteStore
 from orchestrator.store.store_protocol import Operation
 
 
@@ -21,6 +20,8 @@ def commit(store: str, operation: Operation, *, busy_s: float = 10.0) -> Any:
     Raises:
         OrchestratorError: the store has refused it, or cannot be written.
     """
+    from orchestrator.store.sqlite.sqlite_store import SqliteStore
+
     with closing(SqliteReader(store)) as reader:
         reader.last_seq()  # refuses what is not there, and what is no store
     with closing(SqliteStore(store, busy_s=busy_s)) as opened:

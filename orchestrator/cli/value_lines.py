@@ -49,15 +49,6 @@ def brief(value: object, width: int) -> str:
     return one_line(text[:_ENCODED_MOST], width)
 
 
-def step_line(record: StepRecord) -> str:
-    """Return a step as a line for people."""
-    what = f"{brief(record.input, 60)} → {brief(record.output, 100)}"
-    delta = record.state_delta
-    changed = f"  [{one_line(', '.join(delta.modified), 60)}]" if delta.modified else ""
-    summary = f"  {one_line(delta.summary, 100)}" if delta.summary else ""
-    return f"{record.step_number:>7}  {record.timestamp:%Y-%m-%d %H:%M:%S}  {record.attempt:>3}  {what}{changed}{summary}"
-
-
 def columns(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """Yield a table line by line, each column as wide as it needs to be. The cells must be inert."""
     lines = [head, *rows]

@@ -9,11 +9,27 @@ fork                      a new harness from any step of another
 It needs no extra, reads any store, and cannot affect a run. Everything but `replay` reads in the calling thread.
 """
 
-from orchestrator.history.forking import Forked, fork
-from orchestrator.history.rejudging import Judge, Look, Rejudged, rejudge
-from orchestrator.history.replaying import replay, replay_into
-from orchestrator.history.state_at_step import state_at, state_hash
-from orchestrator.history.state_differences import Change, ChangeKind, between, diff
+from typing import TYPE_CHECKING
+
+from harnesses.lazy_exports import lazy as _lazy
+
+if TYPE_CHECKING:
+    from orchestrator.history.forking import Forked, fork
+    from orchestrator.history.rejudging import Judge, Look, Rejudged, rejudge
+    from orchestrator.history.replaying import replay, replay_into
+    from orchestrator.history.state_at_step import state_at, state_hash
+    from orchestrator.history.state_differences import Change, ChangeKind, between, diff
+else:
+    __getattr__, __dir__ = _lazy(
+        __name__,
+        {
+            "orchestrator.history.forking": "Forked fork",
+            "orchestrator.history.rejudging": "Judge Look Rejudged rejudge",
+            "orchestrator.history.replaying": "replay replay_into",
+            "orchestrator.history.state_at_step": "state_at state_hash",
+            "orchestrator.history.state_differences": "Change ChangeKind between diff",
+        },
+    )
 
 __all__ = [
     "Change",

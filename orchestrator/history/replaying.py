@@ -20,7 +20,7 @@ import trio
 from attrs import frozen
 
 from orchestrator.errors import UsageError
-from orchestrator.history.state_at_step import Past, Source, find_harness, is_log, open_past, read_records
+from orchestrator.history.past_reader import Past, Source, find_harness, is_log, open_past, read_records
 from orchestrator.log import record_of
 from orchestrator.records import Record
 

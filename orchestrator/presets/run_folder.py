@@ -39,7 +39,7 @@ from harnesses.redaction.redactor import redact, redact_text
 from harnesses.timing.clock import utc_now
 from orchestrator.codec import decode
 from orchestrator.errors import UsageError
-from orchestrator.history.state_at_step import find_harness, read_records
+from orchestrator.history.past_reader import find_harness, read_records
 from orchestrator.lifecycle import Status
 from orchestrator.records import HarnessRecord, Record
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader

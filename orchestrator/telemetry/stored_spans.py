@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
+from harnesses.diagnostics.extras import own_version
 from harnesses.errors import OrchestratorError
-from orchestrator.history.state_at_step import read_records
+from orchestrator.history.past_reader import read_records
 from orchestrator.status import look, pending_approvals, shown_status
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.telemetry.metric_figures import HarnessFigures, Snapshot
 from orchestrator.telemetry.record_counts import Counts
 from orchestrator.telemetry.spans import Span, Traces
-from orchestrator.telemetry.telemetry_meter import own_version
 
 
 def stored_snapshot(reader: SqliteReader) -> Snapshot:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import TypeVar
 
 import trio
 from attrs import evolve, frozen
 
 from harnesses.diagnostics.error_groups import leaves
-from harnesses.diagnostics.extras import DISTRIBUTION
+from harnesses.diagnostics.extras import own_version
 from harnesses.errors import OrchestratorError
 from harnesses.timing.clock import jumps
 from orchestrator.errors import UsageError
@@ -201,11 +200,3 @@ async def aside(function: Callable[[], _ResultT], threads: trio.CapacityLimiter)
         await trio.lowlevel.checkpoint()
         return function()
     return await trio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=threads)
-
-
-def own_version() -> str:
-    """Return the version of this program; empty if it runs from its sources."""
-    try:
-        return version(DISTRIBUTION)
-    except PackageNotFoundError:
-        return ""

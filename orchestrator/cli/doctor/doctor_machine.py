@@ -38,6 +38,7 @@ EXTRAS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "guard": ("judging commands that are text", {"tree-sitter": "0.23", "tree-sitter-bash": "0.23.1"}),
     "parquet": ("`orchestrator export --format parquet`", {"pyarrow": "15"}),
     "exchanges": ("trading at exchanges", {"ccxt": "4.5.60"}),
+    "cli": ("the `orchestrator` command", {"cyclopts": "5.0"}),
     "encryption": ("states that are encrypted at rest, `SqliteStore(key=…)`", {"cryptography": "42"}),
     "redaction": ("looking for secrets at 1 µs a step", {"google-re2": "1.1.20251105"}),
     "http": ("prices by HTTP", {"httpx2": "2.10.0"}),

@@ -1,12 +1,11 @@
-"""The verb `doctor`: looks at everything a run stands on, and says what to do about what is not well.
+"""The verb `doctor`: checks everything that a run depends on, and says what to do about each finding.
 
-The law: each look is kept from the others' troubles, takes a bounded time, and writes nothing to the store. With `--repair`
-it does not look around, but mends the store: `orchestrator.cli.doctor.doctor_store`.
+A failing check does not stop the others; each takes a bounded time and writes nothing to the store. With `--repair` it checks
+nothing, but repairs the store: `orchestrator.cli.doctor.doctor_store`.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -19,22 +18,11 @@ from orchestrator.cli.doctor import doctor_file, doctor_machine, doctor_store, d
 from orchestrator.cli.doctor.doctor_model import Check, Level, examine, warn
 from orchestrator.cli.doctor.doctor_store import repair_lines
 from orchestrator.cli.exit_codes import ExitCode
-from orchestrator.cli.parsing import Add, add_common, add_verb, print_all, store_of
 from orchestrator.cli.run.run_file import read_run_file
 from orchestrator.cli.value_lines import json_line
+from orchestrator.cli.verb_options import USUAL, Common, FilePath, print_all
 from orchestrator.errors import OrchestratorError
 from orchestrator.text.terminal_text import one_line
-
-_DOCTOR = """\
-FILE is a run file: it is read, and each of its harnesses is made, in a process of its own, and none is run.
-Nothing is written to the store, and no check waits for long. For each finding it says what to do.
-
-With --repair it checks nothing else. It upgrades a store of an earlier version to this one's schema; and if a known defect of
-an earlier version is all that is wrong with what is recorded, it mends that and records what was found, done, by whom and what
-cannot be proven any more. Whatever else is wrong, the records are left as they are. No program may run on the store.
-
-exit codes: 0 nothing has failed, 1 something has; with --repair 0 repaired, or nothing to repair, 5 something else is wrong,
-75 a program runs on it"""
 
 
 @frozen
@@ -47,40 +35,48 @@ class Patient:
     file: Path | None = None
 
 
-def add_verbs(add: Add) -> None:
-    """Add the verb."""
-    doctor = add_verb(add, "doctor", "check the set-up, the store and a run file, and say what to do", _doctor, _DOCTOR)
-    doctor.add_argument("file", metavar="FILE", nargs="?", type=Path, help="a run file to check")
-    repair = "upgrade the store from an earlier version, and mend what a known defect left"
-    doctor.add_argument("--repair", action="store_true", help=repair)
-    add_common(doctor)
+def doctor(file: FilePath | None = None, /, *, repair: bool = False, common: Common = USUAL) -> int:
+    """Check the set-up, the store and a run file.
 
+    FILE is a run file: it is read, and each of its harnesses is made, in a process of its own; none is run. Nothing is
+    written to the store, and no check waits for long. Each finding says what to do.
 
-def _doctor(options: argparse.Namespace) -> int:
-    if options.repair:
-        print_all(repair_lines(_patient(options).store, as_json=options.json))
+    With --repair it checks nothing else. It upgrades a store of an earlier version to the current schema; and if a known
+    defect of an earlier version is all that is wrong with what is recorded, it repairs that and records what was found, what
+    was done, by whom, and what can no longer be proven. If anything else is wrong, the records are left as they are. No
+    program may run on the store.
+
+    Exit codes: 0 no check failed, 1 one failed. With --repair: 0 repaired, or nothing to repair; 5 something else is wrong;
+    75 a program runs on the store.
+
+    Args:
+        file: a run file to check
+        repair: upgrade the store from an earlier version, and repair what a known defect left
+    """
+    patient = _patient(file, common)
+    if repair:
+        print_all(repair_lines(patient.store, as_json=common.json))
         return ExitCode.OK
     checks: list[Check] = []
 
     def lines() -> Iterator[str]:
-        for check in findings(_patient(options)):
+        for check in findings(patient):
             checks.append(check)
-            yield from [json_line(fields(check))] if options.json else describe(check)
+            yield from [json_line(fields(check))] if common.json else describe(check)
 
     print_all(lines())
     streams.say(summary(checks))
     return ExitCode.FAILED if any(check.level is Level.FAIL for check in checks) else ExitCode.OK
 
 
-def _patient(options: argparse.Namespace) -> Patient:
-    file: Path | None = options.file
-    said = store_of(options)
-    named = options.store is not None
+def _patient(file: Path | None, common: Common) -> Patient:
+    said = common.store_path
+    named = common.store is not None
     if not named and file is not None and file.suffix != ".py":
         try:
             beside = read_run_file(file).store
         except OrchestratorError:
-            beside = None  # what is wrong with the file is told where it is looked at
+            beside = None  # what is wrong with the file is reported where it is checked
         said = str(beside) if beside is not None else said
     return Patient(Path(said), named, file)
 
@@ -144,4 +140,6 @@ def describe(check: Check) -> Iterator[str]:
 def summary(checks: Sequence[Check]) -> str:
     """Return how many there are of each."""
     counts = Counter(check.level for check in checks)
-    return f"{counts[Level.PASS]} well, {counts[Level.WARN]} to look at, {counts[Level.FAIL]} failed"
+    warnings = counts[Level.WARN]
+    failed = f", {counts[Level.FAIL]} failed" if counts[Level.FAIL] else ""
+    return f"{counts[Level.PASS]} passed, {warnings} warning{'' if warnings == 1 else 's'}{failed}"

@@ -28,7 +28,7 @@ from orchestrator.cli.output_targets import check_target
 from orchestrator.cli.value_lines import json_line, stamp
 from orchestrator.codec import decode
 from orchestrator.errors import UsageError
-from orchestrator.history.state_at_step import pages
+from orchestrator.history.past_reader import pages
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.text.terminal_text import one_line
 

@@ -1,79 +1,86 @@
-"""The verb `prune`: take away old steps and records, and say of each harness what goes and what stays."""
+"""The verb `prune`: deletes old steps and records, and reports for each harness what goes and what stays."""
 
 from __future__ import annotations
 
-import argparse
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from cyclopts import Parameter
 
 from harnesses.timing.clock import now_us
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
-from orchestrator.cli.parsing import Add, add_common, add_verb, count, number, print_all, store_of
 from orchestrator.cli.store_writing import user_name
 from orchestrator.cli.value_lines import columns, json_line
+from orchestrator.cli.verb_options import USUAL, Common, Count, Name, StepNumber, converter, print_all
+from orchestrator.errors import UsageError
 from orchestrator.store.file.run_lock import running_on
 from orchestrator.store.pruning.prune_plan import LOOKED_BACK_AT, Floor, Rule
-from orchestrator.store.pruning.prune_store import Pruned, prune, survey
+from orchestrator.store.pruning.prune_store import Pruned, survey
+from orchestrator.store.pruning.prune_store import prune as prune_store
 from orchestrator.text.terminal_text import one_line
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _LONGEST_S = 1e10
 
 
-_PRUNE = """\
-What a harness needs again stays, whatever is asked for: the newest snapshot before the steps that are kept and all since, the
-last 100 steps of a harness that can go on (--context), messages that wait, open reservations; what people have said stays for
-ever. A program may run on the store meanwhile. `orchestrator verify` proves what is left, and says how far it was pruned.
-
-examples:
-  orchestrator prune --older-than 30d --dry-run
-  orchestrator prune eurusd --keep 10000 --vacuum"""
-
-
-def add_verbs(add: Add) -> None:
-    """Add the verb."""
-    prune = add_verb(add, "prune", "take away old steps and records", _prune, _PRUNE)
-    prune.add_argument("names", metavar="NAME", nargs="*", help="default: all harnesses")
-    rule = prune.add_mutually_exclusive_group(required=True)
-    rule.add_argument("--older-than", metavar="AGE", type=age, help="what is older: 30d, 12h, 4w")
-    rule.add_argument("--keep", metavar="N", type=number, help="all but the last N steps of each")
-    prune.add_argument(
-        "--context",
-        metavar="N",
-        type=count,
-        help="steps that stay of a harness that can go on: as many as its max_context_steps, or more (default: 100)",
-    )
-    prune.add_argument("--dry-run", action="store_true", help="only say what would go, and what would stay and why")
-    prune.add_argument("--vacuum", action="store_true", help="give the space back, if no program runs on the store")
-    add_common(prune)
-
-
-def _prune(options: argparse.Namespace) -> int:
-    store = store_of(options)
-    context = LOOKED_BACK_AT if options.context is None else options.context
-    since_us = None if options.older_than is None else now_us() - int(options.older_than * 1e6)
-    rule = Rule(keep=options.keep, since_us=since_us, context=context)
-    done = survey(store, rule, options.names) if options.dry_run else prune(store, rule, options.names, by=user_name())
-    print_all(prune_lines(store, done, dry=options.dry_run, as_json=options.json))
-    if not options.dry_run and (options.vacuum or done.records):
-        streams.say(vacuum(Path(store)) if options.vacuum else space_of(Path(store)))
-    return ExitCode.OK
-
-
 def age(text: str) -> float:
     """Return an age in seconds: `90d`, `12h`, `1.5w`."""
     match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)([smhdw])", text)
     if match is None:
-        raise argparse.ArgumentTypeError(f"expected a number and one of s, m, h, d, w, such as 30d, was {text!r}")
+        raise ValueError(f"expected a number and one of s, m, h, d, w, such as 30d, got {text!r}")
     value = float(match[1]) * _UNITS[match[2]]
     if value > _LONGEST_S:
-        raise argparse.ArgumentTypeError(f"expected at most 300 years, was {text!r}")
+        raise ValueError(f"expected at most 300 years, got {text!r}")
     return value
+
+
+_read_age = converter(age)
+
+
+def prune(
+    *names: Name,
+    older_than: Annotated[float | None, Parameter(converter=_read_age, metavar="AGE")] = None,
+    keep: Annotated[StepNumber | None, Parameter(metavar="N")] = None,
+    context: Count = LOOKED_BACK_AT,
+    dry_run: bool = False,
+    vacuum: bool = False,
+    common: Common = USUAL,
+) -> int:
+    """Delete old steps and records.
+
+    What a harness may need again stays, whatever is asked for: the newest snapshot before the steps that are kept and
+    everything since, the last 100 steps of a harness that can continue (--context), waiting messages, open reservations; what
+    people have answered stays for ever. A program may run on the store meanwhile. `orchestrator verify` proves what is left,
+    and reports how far it was pruned.
+
+    Examples:
+        orchestrator prune --older-than 30d --dry-run
+        orchestrator prune eurusd --keep 10000 --vacuum
+
+    Args:
+        names: only these harnesses (default: all)
+        older_than: delete what is older: 30d, 12h, 4w
+        keep: delete all but the last N steps of each harness
+        context: keep so many steps of a harness that can continue: its max_context_steps, or more (default: 100)
+        dry_run: only report what would be deleted, and what would stay and why
+        vacuum: give the space back, if no program runs on the store
+    """
+    if (older_than is None) == (keep is None):
+        given = "neither" if keep is None else "both"
+        raise UsageError(f"prune: expected --older-than or --keep, got {given}; see `orchestrator prune --help`")
+    store = common.store_path
+    since_us = None if older_than is None else now_us() - int(older_than * 1e6)
+    rule = Rule(keep=keep, since_us=since_us, context=context)
+    done = survey(store, rule, names) if dry_run else prune_store(store, rule, names, by=user_name())
+    print_all(prune_lines(store, done, dry=dry_run, as_json=common.json))
+    if not dry_run and (vacuum or done.records):
+        streams.say(vacuum_store(Path(store)) if vacuum else space_of(Path(store)))
+    return ExitCode.OK
 
 
 def prune_lines(store: str, pruned: Pruned, *, dry: bool, as_json: bool) -> Iterator[str]:
@@ -98,7 +105,7 @@ def space_of(store: Path) -> str:
     return f"{pages * size:,} bytes are free within {store}, and are used again; --vacuum gives them back"
 
 
-def vacuum(store: Path) -> str:
+def vacuum_store(store: Path) -> str:
     """Give the free space back, unless a program runs on the store; return what to say of it."""
     if pids := running_on(store.resolve()):
         return f"{store} is not made smaller: process {pids[0] or '?'} runs on it; {space_of(store)}"

@@ -5,20 +5,20 @@ What is shown was audited first: of a record that cannot be trusted that is said
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
-from functools import partial
-from typing import Any
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
 
 from harnesses.effects.approval import Answer, read
 from harnesses.timing.clock import now_us, read_ticks
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.operate.live_verbs import give
-from orchestrator.cli.parsing import Add, add_common, add_verb, print_all, reader_of, store_of, words
 from orchestrator.cli.store_writing import commit, user_name
 from orchestrator.cli.value_lines import columns, json_line, stamp_us
+from orchestrator.cli.verb_options import USUAL, Common, Name, Words, print_all
 from orchestrator.errors import UsageError
 from orchestrator.status import Shown
 from orchestrator.status import known_approvals as known_approvals
@@ -33,76 +33,97 @@ _MOST = 20_000
 """Characters of arguments that are shown to people; of more, how many there are."""
 
 
-_APPROVALS = """\
-A harness that waits for an approval stands still, and no other; its clocks do too. What was asked survives a stop and a
-restart, and is not asked twice.
-exit codes: 4 if something waits for a person, 0 if nothing does"""
-_ANSWERS = """\
-The answer is for exactly the action that `orchestrator approvals --json` shows, in that step of that harness, once.
-A denial stands, and wins over an approval that was not used yet; a harness that cannot do without is blocked by it until
-`orchestrator approvals reopen ID`. To say the same again changes nothing."""
-_REOPEN = """\
-For a request that was denied, or has expired: it serves nothing any more, and neither does what was said of it. The harness
-asks anew, under another ID, when it is started again: `orchestrator start NAME` where its program still runs, else
-`orchestrator run FILE`. Reopening alone starts nothing; --start does both. To say the same again changes nothing."""
+approvals = App(name="approvals", help="Show what waits for human approval.")
+By = Annotated[Words | None, Parameter(metavar="NAME")]
+RequestId = Annotated[Words, Parameter(metavar="ID")]
 
 
-def add_verbs(add: Add) -> None:
-    """Add the verbs."""
-    shown = add_verb(add, "approvals", "show what waits for a person's approval", _show_approvals, _APPROVALS)
-    shown.add_argument("name", metavar="NAME", nargs="?", help="of a harness; default: all")
-    shown.add_argument("--all", action="store_true", help="everything that was ever asked, and how it was answered")
-    add_common(shown)
-    for verb, verdict, help in (
-        ("approve", "approved", "approve what a harness has asked for"),
-        ("deny", "denied", "deny what a harness has asked for"),
-    ):
-        answer = add_verb(add, verb, help, partial(_say_answer, verdict), _ANSWERS)
-        answer.add_argument("id", metavar="ID", type=words, help="as `orchestrator approvals` shows it")
-        answer.add_argument("--by", metavar="NAME", type=words, help="who answers (default: who gives the command)")
-        answer.add_argument("--reason", metavar="TEXT", type=words, default="", help="why; kept with it, and told")
-        add_common(answer)
+@approvals.default
+def default(name: Name | None = None, /, *, all: bool = False, common: Common = USUAL) -> int:
+    """Show what waits for human approval.
 
-    reopen = add_verb(add, "approvals reopen", "have a request that was denied asked anew", _reopen, _REOPEN)
-    reopen.add_argument("id", metavar="ID", type=words, help="as `orchestrator approvals --all` shows it")
-    reopen.add_argument("--by", metavar="NAME", type=words, help="who reopens it (default: who gives the command)")
-    reopen.add_argument("--reason", metavar="TEXT", type=words, default="", help="why; kept with it, and told")
-    reopen.add_argument("--start", action="store_true", help="also start the harness again in the program that runs")
-    add_common(reopen)
+    A harness that waits for an approval stands still, and no other; its clocks do too. A request survives a stop and a
+    restart, and is not made twice.
 
+    Exit codes: 4 if something waits for approval, 0 if nothing does.
 
-def _show_approvals(options: argparse.Namespace) -> int:
-    with closing(reader_of(options)) as reader:
-        shown = known_approvals(reader, options.name, every=options.all)
-        print_all(approvals_lines(shown, as_json=options.json))
+    Args:
+        name: only those of this harness (default: all)
+        all: every request that was ever made, and how it was answered
+    """
+    with closing(common.reader()) as reader:
+        shown = known_approvals(reader, name, every=all)
+        print_all(approvals_lines(shown, as_json=common.json))
     pending = sum(one.is_pending for one in shown)
     if not pending:
         streams.say(f"nothing in {reader.location} waits for an approval")
         return ExitCode.OK
-    option = store_option(store_of(options))
+    option = store_option(common.store_path)
     streams.say(f"{pending} waiting: answer each with `orchestrator approve|deny ID --reason TEXT{option}`")
     return ExitCode.BLOCKED
 
 
-def _say_answer(verdict: str, options: argparse.Namespace) -> int:
-    """Put an answer on record, and say so; of one that was given before, by whom and when."""
-    store = store_of(options)
-    changed = respond(store, options.id, verdict, by=options.by, reason=options.reason)
-    if options.json:
-        print_all([json_line({"id": options.id, "verdict": verdict, "changed": changed})])
-    by, at = ("", "") if changed else said_before(store, options.id, verdict)
-    already = "" if changed else f" already, by {one_line(by)} at {at}" if by else ", as it was already"
-    streams.say(f"{one_line(options.id)} is {verdict}{already}")
+@approvals.command
+def reopen(id: RequestId, /, *, by: By = None, reason: Words = "", start: bool = False, common: Common = USUAL) -> int:
+    """Have a denied or expired request asked again.
+
+    The request, and what was answered to it, count no more. The harness asks again, under another ID, when it is started
+    again: `orchestrator start NAME` where its program still runs, else `orchestrator run FILE`. Reopening alone starts
+    nothing; --start does both. To reopen it again changes nothing.
+
+    Args:
+        id: the id of the request, as `orchestrator approvals --all` shows it
+        by: who reopens it (default: the user who gives the command)
+        reason: why; kept with it, and told to the harness
+        start: also start the harness again in the running program
+    """
+    store = common.store_path
+    asker = asker_to_reopen(store, id)
+    _answer(id, "reopened", by, reason, common)
+    if start:
+        return give(store, asker, "start", as_json=common.json)
+    streams.say(f"{asker} asks again when it is started again: {ways_to_start(store, asker)}")
     return ExitCode.OK
 
 
-def _reopen(options: argparse.Namespace) -> int:
-    store = store_of(options)
-    asker = asker_to_reopen(store, options.id)
-    _say_answer("reopened", options)
-    if options.start:
-        return give(store, asker, "start", as_json=options.json)
-    streams.say(f"{asker} asks anew when it is started again: {ways_to_start(store, asker)}")
+def approve(id: RequestId, /, *, by: By = None, reason: Words = "", common: Common = USUAL) -> int:
+    """Approve what a harness has asked for.
+
+    The answer is for exactly the action that `orchestrator approvals --json` shows, in that step of that harness, once. To
+    give the same answer again changes nothing.
+
+    Args:
+        id: the id of the request, as `orchestrator approvals` shows it
+        by: who answers (default: the user who gives the command)
+        reason: why; kept with it, and told to the harness
+    """
+    return _answer(id, "approved", by, reason, common)
+
+
+def deny(id: RequestId, /, *, by: By = None, reason: Words = "", common: Common = USUAL) -> int:
+    """Deny what a harness has asked for.
+
+    The answer is for exactly the action that `orchestrator approvals --json` shows, in that step of that harness. A denial is
+    final, and overrides an approval that was not used yet; a harness that cannot do without the action is blocked by it until
+    `orchestrator approvals reopen ID`. To give the same answer again changes nothing.
+
+    Args:
+        id: the id of the request, as `orchestrator approvals` shows it
+        by: who answers (default: the user who gives the command)
+        reason: why; kept with it, and told to the harness
+    """
+    return _answer(id, "denied", by, reason, common)
+
+
+def _answer(id: str, verdict: str, by: str | None, reason: str, common: Common) -> int:
+    """Record an answer and report it; if it was given before, by whom and when."""
+    store = common.store_path
+    changed = respond(store, id, verdict, by=by, reason=reason)
+    if common.json:
+        print_all([json_line({"id": id, "verdict": verdict, "changed": changed})])
+    who, at = ("", "") if changed else said_before(store, id, verdict)
+    already = "" if changed else f" already, by {one_line(who)} at {at}" if who else ", as it was already"
+    streams.say(f"{one_line(id)} is {verdict}{already}")
     return ExitCode.OK
 
 
@@ -213,7 +234,7 @@ def respond(store: str, id: str, verdict: str, *, by: str | None, reason: str) -
     """
     who = user_name() if by is None else by
     if not who.strip():
-        raise UsageError("--by: expected who answers, was nothing; whoever reads this later will want to know")
+        raise UsageError("--by: expected who answers, got nothing; whoever reads this later will want to know")
     asker_of(store, id)
     with closing(SqliteReader(store)) as reader:
         path = reader.path

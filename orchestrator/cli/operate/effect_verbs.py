@@ -5,21 +5,21 @@ What counts as under way is decided by whether a living process runs the harness
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from attrs import frozen
+from cyclopts import App, Parameter
 
 from harnesses.effects.effect import EffectOutcome
 from harnesses.timing.clock import now_us
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
-from orchestrator.cli.parsing import Add, add_common, add_verb, print_all, reader_of, store_of, words
 from orchestrator.cli.store_writing import commit
 from orchestrator.cli.value_lines import brief, columns, json_line, stamp_us
+from orchestrator.cli.verb_options import USUAL, Common, Name, Words, print_all
 from orchestrator.codec import encode
 from orchestrator.errors import UsageError
 from orchestrator.records import EffectRecord
@@ -35,62 +35,77 @@ _CUT_OFF = "it was cut off: its program ended before the outcome was known"
 _HEAD = ("HARNESS", "STEP", "KEY", "OUTCOME", "ATTEMPT", "TIME", "ARGUMENTS", "REASON")
 
 
-_EFFECTS = """\
-An effect of a harness that a living process runs is "under way"; it is no concern of a person's yet.
-exit codes: 6 if there are effects of unknown outcome, 0 if there are none"""
-_SETTLE = """\
-Find out in the world itself what became of the effect, then say so; the next run of the harness takes your word for it:
-  done       the effect is not done again, and its call returns what --result says
-  not-done   the effect is done when the harness comes to it
-If the effect's function declares what it returns, --result has to fit that: the harness fails if it does not.
-Of a governed command it is '{"code": 0, "tail": "", "duration_s": 1.0}'; without it, the command does not count as ok.
-To say the same again changes nothing. A harness that a living process runs has to be stopped first (exit code 75)."""
 _NO_RESULT = "null: if its function declares to return something else, say what with --result"
 
 
-def add_verbs(add: Add) -> None:
-    """Add the verbs."""
-    shown = add_verb(add, "effects", "show the effects that nobody knows the outcome of", _show_effects, _EFFECTS)
-    shown.add_argument("name", metavar="NAME", nargs="?", help="of a harness; default: all")
-    shown.add_argument("--all", action="store_true", help="every effect, whatever became of it")
-    add_common(shown)
-    settle = add_verb(add, "effects settle", "say what became of an effect of unknown outcome", _settle, _SETTLE)
-    settle.add_argument("name", metavar="NAME", help="of the harness")
-    settle.add_argument("key", metavar="KEY", type=words, help="of the effect, as `orchestrator effects` shows it")
-    settle.add_argument("--as", dest="said", choices=list(AS), required=True, help="whether it has happened")
-    settle.add_argument("--reason", metavar="TEXT", type=words, required=True, help="how you know; kept with it")
-    settle.add_argument("--result", metavar="JSON", type=words, help="what the effect came to, if it is done (default: null)")
-    add_common(settle)
+effects = App(name="effects", help="Show effects of unknown outcome.")
 
 
-def _show_effects(options: argparse.Namespace) -> int:
-    with closing(reader_of(options)) as reader:
-        shown = known_effects(reader, options.name, every=options.all)
-        print_all(effects_lines(shown, as_json=options.json))
+@effects.default
+def default(name: Name | None = None, /, *, all: bool = False, common: Common = USUAL) -> int:
+    """Show effects of unknown outcome.
+
+    An effect of a harness that a living process runs is "under way" and needs nobody yet.
+
+    Exit codes: 6 if there are effects of unknown outcome, 0 if there are none.
+
+    Args:
+        name: only those of this harness (default: all)
+        all: every effect, whatever became of it
+    """
+    with closing(common.reader()) as reader:
+        shown = known_effects(reader, name, every=all)
+        print_all(effects_lines(shown, as_json=common.json))
     unknown = sum(effect.is_unknown for effect in shown)
     if not shown:
-        streams.say(f"{reader.location} has no effect{'' if options.all else ' of unknown outcome'}")
+        streams.say(f"{reader.location} has no effect{'' if all else ' of unknown outcome'}")
     if not unknown:
         return ExitCode.OK
     streams.say(
-        f"{unknown} of unknown outcome: find out what became of each, and say so with "
-        f"`orchestrator effects settle NAME KEY --as done|not-done --reason TEXT{store_option(store_of(options))}`"
+        f"{unknown} of unknown outcome: find out what became of each, and record it with "
+        f"`orchestrator effects settle NAME KEY --as done|not-done --reason TEXT{store_option(common.store_path)}`"
     )
     return ExitCode.UNKNOWN
 
 
-def _settle(options: argparse.Namespace) -> int:
-    store, name, said, result = store_of(options), options.name, options.said, options.result
-    changed = settle(store, name, options.key, said, reason=options.reason, result=result)
-    if options.json:
-        fields = {"harness": name, "key": options.key, "outcome": AS[said].value, "changed": changed}
-        print_all([json_line(fields)])
-    what = f"effect {one_line(options.key)!r} of {name!r}"
+@effects.command(name="settle")
+def settle_effect(
+    name: Name,
+    key: Annotated[Words, Parameter(metavar="KEY")],
+    /,
+    *,
+    said: Annotated[Literal["done", "not-done"], Parameter(name="--as")],
+    reason: Words,
+    result: Annotated[Words | None, Parameter(metavar="JSON", allow_leading_hyphen=True)] = None,
+    common: Common = USUAL,
+) -> int:
+    """Record what became of an effect of unknown outcome.
+
+    Find out in the world itself what became of the effect, then record it; the next run of the harness relies on it:
+
+        done       the effect is not done again, and its call returns what --result says
+        not-done   the effect is done when the harness comes to it
+
+    If the effect's function declares what it returns, --result has to match it; otherwise the harness fails. For a governed
+    command it is '{"code": 0, "tail": "", "duration_s": 1.0}'; without it, the command does not count as successful. To record
+    the same again changes nothing. A harness that a living process runs has to be stopped first (exit code 75).
+
+    Args:
+        name: the name of the harness
+        key: the key of the effect, as `orchestrator effects` shows it
+        said: whether the effect has happened
+        reason: how you know; kept with it
+        result: what the effect returned, if it is done (default: null)
+    """
+    changed = settle(common.store_path, name, key, said, reason=reason, result=result)
+    if common.json:
+        print_all([json_line({"harness": name, "key": key, "outcome": AS[said].value, "changed": changed})])
+    what = f"effect {one_line(key)!r} of {name!r}"
     if not changed:
         streams.say(f"{what} was settled so already")
         return ExitCode.OK
     came = "" if said == "not-done" else f"; its result is {one_line(result or _NO_RESULT)}"
-    streams.say(f"{what} is settled as {said}{came}; to go on: {ways_to_start(store, name)}")
+    streams.say(f"{what} is settled as {said}{came}; to go on: {ways_to_start(common.store_path, name)}")
     return ExitCode.OK
 
 
@@ -186,7 +201,7 @@ def settle(store: str, name: str, key: str, said: str, *, reason: str, result: s
         OwnedElsewhere: a living process runs that harness.
     """
     if not reason.strip():
-        raise UsageError("--reason: expected how it was found out, was nothing; whoever reads this later will want to know")
+        raise UsageError("--reason: expected how it was found out, got nothing; whoever reads this later will want to know")
     done = said == "done"
     text = _check_result(result, done=done)
     if (AS[said], text) == _said_before(store, name, key):
@@ -204,7 +219,7 @@ def _check_result(result: str | None, *, done: bool) -> str:
         return encode(msgspec.json.decode(result))
     except msgspec.DecodeError as error:
         raise UsageError(
-            f"--result: expected JSON, was {result!r:.200}: {error}; text needs double quotes around it"
+            f"--result: expected JSON, got {result!r:.200}: {error}; text needs double quotes around it"
         ) from error
 
 

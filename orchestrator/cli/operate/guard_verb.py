@@ -6,20 +6,20 @@ this program itself, too, so what judges is imported within.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from attrs import frozen
+from cyclopts import Parameter
 
 from harnesses.redaction.redactor import redact_text
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
-from orchestrator.cli.parsing import Add, add_verb, print_all
 from orchestrator.cli.value_lines import json_line
+from orchestrator.cli.verb_options import USUAL, Common, Names, print_all
 from orchestrator.errors import UsageError
 from orchestrator.text.terminal_text import one_line
 
@@ -45,42 +45,51 @@ class Verdict:
         return not self.findings
 
 
-_GUARD = """\
-One word is text for a shell; several are a program and its arguments. With --stdin it reads JSON, as coding agents give it to
-a hook before they use a tool: {"tool_name": "Bash", "tool_input": {"command": "…"}, "cwd": "…"}; writing tools are judged by
-the paths they name.
+def guard(
+    *command: Annotated[str, Parameter(metavar="COMMAND")],
+    stdin: bool = False,
+    explain: bool = False,
+    read_only: bool = False,
+    disposable: Names = (),
+    allow: Annotated[tuple[str, ...], Parameter(metavar="CATEGORY")] = (),
+    common: Common = USUAL,
+) -> int:
+    """Tell whether a command needs human approval.
 
-example, in the settings of an agent that has such hooks:
-  {"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [{"type": "command", "command": "orchestrator guard --stdin"}]}]}}
+    One word is text for a shell; several are a program and its arguments. With --stdin it reads JSON, as coding agents give
+    it to a hook before they use a tool: {"tool_name": "Bash", "tool_input": {"command": "…"}, "cwd": "…"}; tools that write
+    are judged by the paths that they name.
 
-Only what is known to be harmless is allowed: programs, verbs and options in a table. This lets the everyday pass without
-asking; it is not a security boundary. Where the agent runs in a sandbox, --allow what that holds: run-code,
-unknown, unreadable.
+    Only what is known to be harmless is allowed: programs, verbs and options in a table. This lets everyday commands pass
+    without asking; it is not a security boundary. Where the agent runs in a sandbox, --allow what the sandbox holds:
+    run-code, unknown, unreadable.
 
-exit codes: 0 allowed, 2 needs an approval or a sandbox; also if it cannot be read, or anything goes wrong"""
+    Example, in the settings of an agent that has such hooks:
 
+        {"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [{"type": "command", "command": "orchestrator guard --stdin"}]}]}}
 
-def add_verbs(add: Add) -> None:
-    """Add the verb."""
-    guard = add_verb(add, "guard", "tell whether a command needs a person's approval", _guard, _GUARD)
-    guard.add_argument("command", metavar="COMMAND", nargs="*", help="after --, so that its options are its own")
-    guard.add_argument("--stdin", action="store_true", help="read the call of a tool, as JSON, from standard input")
-    guard.add_argument("--explain", action="store_true", help="also tell how the command was read")
-    guard.add_argument("--read-only", action="store_true", help="block whatever changes anything, as for a validator")
-    folders = "folders of this name may be deleted; can be repeated"
-    guard.add_argument("--disposable", metavar="NAME", action="append", default=[], help=folders)
-    categories = "let a category through, such as run-code: tests, builds and all that they run; can be repeated"
-    guard.add_argument("--allow", metavar="CATEGORY", action="append", default=[], help=categories)
-    guard.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="standard output is a JSON object")
+    Exit codes: 0 allowed, 2 needs approval or a sandbox; also if it cannot be read, or if anything goes wrong.
 
-
-def _guard(options: argparse.Namespace) -> int:
+    Args:
+        command: the command, after --, so that its options are its own
+        stdin: read the call of a tool, as JSON, from standard input
+        explain: also tell how the command was read
+        read_only: block whatever changes anything, as for a validator
+        disposable: folders of this name may be deleted; can be repeated
+        allow: allow a category, such as run-code: tests, builds and all that they run; can be repeated
+    """
     try:
-        verdict = _verdict(options)
-        if options.json:
+        if stdin:
+            _check_stdin(command, read_only=read_only)
+            verdict = Verdict(judge_call(sys.stdin.buffer.read(MAX_CALL + 1), disposable, allow))
+        elif command:
+            verdict = judge_command(command, disposable, read_only=read_only, allow=allow)
+        else:
+            raise UsageError("guard: expected a command after --, or --stdin, got neither; see `orchestrator guard --help`")
+        if common.json:
             print_all([json_line(fields(verdict))])
             sys.stdout.flush()
-        for line in describe(verdict, explain=options.explain):
+        for line in describe(verdict, explain=explain):
             streams.say(line)
     except Exception as error:
         streams.say(f"orchestrator: guard: blocked, for it could not be judged: {one_line(str(error) or repr(error), 500)}")
@@ -88,16 +97,11 @@ def _guard(options: argparse.Namespace) -> int:
     return ExitCode.OK if verdict.allowed else BLOCKED
 
 
-def _verdict(options: argparse.Namespace) -> Verdict:
-    if options.stdin:
-        if options.command:
-            raise UsageError("guard: expected --stdin or a command, was both; leave one out")
-        if options.read_only:
-            raise UsageError("guard: expected a command with --read-only, was --stdin; give it after --")
-        return Verdict(judge_call(sys.stdin.buffer.read(MAX_CALL + 1), options.disposable, options.allow))
-    if not options.command:
-        raise UsageError("guard: expected a command after --, or --stdin, was neither; see `orchestrator guard --help`")
-    return judge_command(options.command, options.disposable, read_only=options.read_only, allow=options.allow)
+def _check_stdin(command: Sequence[str], *, read_only: bool) -> None:
+    if command:
+        raise UsageError("guard: expected --stdin or a command, got both; leave one out")
+    if read_only:
+        raise UsageError("guard: expected a command with --read-only, got --stdin; give it after --")
 
 
 def judge_command(

@@ -6,20 +6,19 @@ in the store is for those who ask later, and a kill switch that could not be rec
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from attrs import field, frozen
+from cyclopts import Parameter
 
 from harnesses.timing.clock import now_us, utc_now
-from orchestrator.child_spec import check_name
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
-from orchestrator.cli.parsing import Add, add_common, add_verb, print_all, store_of, words
 from orchestrator.cli.store_writing import commit, user_name
 from orchestrator.cli.value_lines import columns, json_line, stamp
+from orchestrator.cli.verb_options import USUAL, Common, Words, print_all
 from orchestrator.codec import encode
 from orchestrator.errors import OrchestratorError, UnknownHarness, UsageError
 from orchestrator.kill_switch import ALL, KillSwitch
@@ -32,41 +31,44 @@ _BUSY_S = 2.0
 """What the record waits for a locked store: the kill switch is on already, and the operator has more to do."""
 
 
-_KILL_SWITCH = """\
-While a kill switch is on, no effect begins, not even in a program whose loop is blocked or whose store is locked; one that had
-begun before may still come to its end. Harnesses that come to an effect are blocked (exit code 4), and after `kill-switch off`
-`orchestrator start NAME` has them go on, or `orchestrator run FILE` where no program runs. Beside a store there is a
-kill switch for all harnesses, and one for each.
-It is a file in PATH-latch; that it could not be recorded in the store is said, and is no failure (exit code 0)."""
+def kill_switch(
+    what: Literal["on", "off"] | None = None,
+    /,
+    *,
+    harness: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    reason: Words = "",
+    common: Common = USUAL,
+) -> int:
+    """Stop all effects, let them begin again, or show both.
 
+    While a kill switch is on, no effect begins, not even in a program whose loop is blocked or whose store is locked. An
+    effect that had already begun may still finish. A harness that comes to an effect is blocked (exit code 4); after
+    `kill-switch off` it continues with `orchestrator start NAME`, or with `orchestrator run FILE` where no program runs.
 
-def add_verbs(add: Add) -> None:
-    """Add the verb."""
-    what = "let no effect begin, let them begin again, or show what is latched"
-    switch = add_verb(add, "kill-switch", what, _kill_switch, _KILL_SWITCH, aliases=("latch",))
-    switch.add_argument("what", metavar="on|off", nargs="?", choices=("on", "off"), help="default: show what is latched")
-    switch.add_argument("--harness", metavar="NAME", help="of this one only; default: of all")
-    switch.add_argument("--reason", metavar="TEXT", type=words, default="", help="why; shown to whoever is stopped by it")
-    add_common(switch)
+    Each store has a kill switch for all harnesses, and one for each harness: files in PATH-latch. If the change cannot be
+    recorded in the store, that is reported, and the switch counts all the same (exit code 0).
 
-
-def _kill_switch(options: argparse.Namespace) -> int:
-    store = store_of(options)
-    if options.what is None:
-        return _show_kill_switches(options, store)
-    done = turn(store, options.harness, on=options.what == "on", reason=options.reason)
-    if options.json:
+    Args:
+        what: turn it on or off (default: show which are on)
+        harness: only this harness (default: all)
+        reason: why; shown to whoever is stopped by it
+    """
+    store = common.store_path
+    if what is None:
+        return _show_kill_switches(store, has_options=bool(reason or harness), as_json=common.json)
+    done = turn(store, harness, on=what == "on", reason=reason)
+    if common.json:
         print_all([json_line(fields(done))])
     for text in (sentence(done), *done.warnings):
         streams.say(one_line(for_store(text, store), 2000))
     return ExitCode.OK
 
 
-def _show_kill_switches(options: argparse.Namespace, store: str) -> int:
-    if options.reason or options.harness:
-        problem = "expected on or off with --reason and --harness, was neither; say which, or leave them out"
-        raise UsageError(f"{options.verb}: {problem}")
-    if not print_all(kill_switch_lines(store, as_json=options.json)):
+def _show_kill_switches(store: str, *, has_options: bool, as_json: bool) -> int:
+    if has_options:
+        problem = "expected on or off with --reason and --harness, got neither; say which, or leave them out"
+        raise UsageError(f"kill-switch: {problem}")
+    if not print_all(kill_switch_lines(store, as_json=as_json)):
         streams.say(f"no kill switch is on beside {store}")
     return ExitCode.OK
 
@@ -94,6 +96,8 @@ def turn(store: str, name: str | None, *, on: bool, reason: str) -> Done:
     Raises:
         UsageError: the name cannot be one, or the kill switch cannot be put on or taken off.
     """
+    from orchestrator.child_spec import check_name
+
     if name is not None:
         check_name(name)
     switch, target = KillSwitch(store), name or ALL

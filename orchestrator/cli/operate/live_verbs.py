@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from functools import partial
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote
+
+from cyclopts import Parameter
 
 from harnesses.messages.requests import ASK_TIMEOUT_S
 from orchestrator.child_spec import check_name
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.operate.message_verbs import message_of, read_message
-from orchestrator.cli.parsing import Add, add_common, add_verb, print_all, seconds, store_of, words
 from orchestrator.cli.value_lines import json_line
+from orchestrator.cli.verb_options import USUAL, Common, Name, Seconds, WordsOrDash, print_all
 from orchestrator.codec import encode
 from orchestrator.control.control_client import Reply, ask_all, order
 from orchestrator.errors import OrchestratorError, UsageError
-from orchestrator.history.state_at_step import find_harness
+from orchestrator.history.past_reader import find_harness
 from orchestrator.lifecycle import ENDED, Status
 from orchestrator.records import HarnessRecord
 from orchestrator.status import shown_status
@@ -30,19 +30,6 @@ from orchestrator.telemetry.stored_spans import stored_snapshot
 from orchestrator.text.command_hints import command, way_to_resume
 from orchestrator.text.terminal_text import CAUSE_WIDTH, one_line
 
-_ORDER = """\
-The program that runs the harness is told over a socket beside the store, which only its user can open. An order takes effect
-at once, and to give it again changes nothing.
-exit codes: 0 if the harness is as it was told to be, 1 if no program runs it"""
-_METRICS = """\
-Of a program that runs: its counters since it began, as `orchestrator run --metrics HOST:PORT` serves them to Prometheus.
-Of a store whose program is gone: what can be told from its records, all of them."""
-_START = """\
-For a harness of a program that runs: it goes on from its last recorded step, on the terms that it was started with, and no
-earlier restart counts against it. A run file is read again, so a budget that is spent can be raised there first. No other
-harness is touched. A program all of whose harnesses have ended ends itself: then `orchestrator run FILE` starts them.
-exit codes: 0 if the harness runs or has done its work, 1 if no program runs it or it failed, 3 if its
-budget is spent, 4 if it is blocked again"""
 _PAST = {"pause": "paused", "resume": "resumed", "stop": "stopped"}
 
 
@@ -60,28 +47,80 @@ class NotRunning(OrchestratorError):
     """No living program takes orders for the harness."""
 
 
-def add_verbs(add: Add) -> None:
-    """Add the verbs."""
-    for verb, help in (
-        ("pause", "hold a harness at its next step boundary"),
-        ("resume", "let a held harness go on"),
-        ("stop", "end a harness at its next step boundary; `orchestrator start NAME` has it go on"),
-        ("start", "start a harness again that has ended, in the program that runs"),
-        ("restart", "stop a harness and start it again, in the program that runs"),
-    ):
-        parser = add_verb(add, verb, help, partial(_order, verb), _START if verb in _STARTS else _ORDER)
-        parser.add_argument("name", metavar="NAME")
-        if verb in ("stop", "restart"):
-            parser.add_argument("--grace", metavar="S", type=seconds, help="seconds until it is cancelled (default: its own)")
-        add_common(parser)
-    metrics = add_verb(add, "metrics", "print the numbers of a run, as Prometheus reads them", _metrics, _METRICS)
-    add_common(metrics, "one JSON object for each number")
-    _add_questions(add)
+Grace = Annotated[Seconds | None, Parameter(metavar="S")]
 
 
-def _order(verb: str, options: argparse.Namespace) -> int:
-    grace = f"?grace_s={options.grace}" if getattr(options, "grace", None) else ""
-    return give(store_of(options), options.name, verb, grace, as_json=options.json)
+def pause(name: Name, /, *, common: Common = USUAL) -> int:
+    """Hold a harness at its next step boundary.
+
+    The program that runs the harness gets the order over a socket beside the store, which only its user can open. To give the
+    order again changes nothing.
+
+    Exit codes: 0 the harness is paused, or will be; 1 no program runs it.
+
+    Args:
+        name: the name of the harness
+    """
+    return give(common.store_path, name, "pause", as_json=common.json)
+
+
+def resume(name: Name, /, *, common: Common = USUAL) -> int:
+    """Let a paused harness continue.
+
+    To give the order again changes nothing.
+
+    Exit codes: 0 the harness continues, 1 no program runs it.
+
+    Args:
+        name: the name of the harness
+    """
+    return give(common.store_path, name, "resume", as_json=common.json)
+
+
+def stop(name: Name, /, *, grace: Grace = None, common: Common = USUAL) -> int:
+    """Stop a harness at its next step boundary.
+
+    `orchestrator start NAME` has it continue. To give the order again changes nothing.
+
+    Exit codes: 0 the harness is stopped, or will be; 1 its program takes no orders.
+
+    Args:
+        name: the name of the harness
+        grace: seconds until it is cancelled (default: its own)
+    """
+    return give(common.store_path, name, "stop", _grace(grace), as_json=common.json)
+
+
+def start(name: Name, /, *, common: Common = USUAL) -> int:
+    """Start an ended harness again, in the running program.
+
+    It continues from its last recorded step, under the options that it was started with, and earlier restarts no longer count
+    against it. A run file is read again, so an exhausted budget can be raised there first. No other harness is affected. A
+    program all of whose harnesses have ended ends itself: then `orchestrator run FILE` starts them.
+
+    Exit codes: 0 the harness runs or has done its work, 1 no program runs it or it failed, 3 its budget is spent, 4 it is
+    blocked again.
+
+    Args:
+        name: the name of the harness
+    """
+    return give(common.store_path, name, "start", as_json=common.json)
+
+
+def restart(name: Name, /, *, grace: Grace = None, common: Common = USUAL) -> int:
+    """Stop a harness and start it again, in the running program.
+
+    See `orchestrator start --help` for what starting again means, and for the exit codes.
+
+    Args:
+        name: the name of the harness
+        grace: seconds until it is cancelled (default: its own)
+    """
+    return give(common.store_path, name, "restart", _grace(grace), as_json=common.json)
+
+
+def _grace(grace: float | None) -> str:
+    return f"?grace_s={grace}" if grace else ""
 
 
 def give(store: str, name: str, verb: str, grace: str = "", *, as_json: bool) -> int:
@@ -151,8 +190,13 @@ def _describe_start(fields: dict[str, Any], store: str) -> str:
     return f"{name} is started again: attempt {attempt}, {status.replace('_', ' ')} at step {step}{because}{held}"
 
 
-def _metrics(options: argparse.Namespace) -> int:
-    store = store_of(options)
+def metrics(*, common: Common = USUAL) -> int:
+    """Print the metrics of a run in the Prometheus text format.
+
+    While a program runs: its counters since it began, as `orchestrator run --metrics HOST:PORT` serves them. Otherwise: what
+    can be computed from all records of the store. With --json, one object for each sample.
+    """
+    store = common.store_path
     with closing(SqliteReader(store)) as reader:
         reader.last_seq()  # refuses what is not there, and what is no store
         is_owned = any(record.owned for record in reader.harnesses())
@@ -161,7 +205,7 @@ def _metrics(options: argparse.Namespace) -> int:
     if not replies:
         who = "the program that runs" if is_owned else "no program runs"
         streams.say(f"{who} on {store}{' takes no questions' if is_owned else ''}: this is what its records tell")
-    print_all(_json_lines(text) if options.json else text.splitlines())
+    print_all(_json_lines(text) if common.json else text.splitlines())
     return ExitCode.OK
 
 
@@ -183,14 +227,6 @@ def _json_lines(text: str) -> Iterator[str]:
             yield json_line({"name": sample.name, "labels": sample.labels, "value": sample.value, "type": family.type})
 
 
-_ASK = """\
-MESSAGE is JSON, or the text itself; `-` reads it from standard input. The harness gets a Request, and replies with a step.
-exit codes: 0 with a reply, 1 if there is none in time or no program runs the harness, 2 if it cannot be asked so"""
-_QUERY = """\
-QUERY is a method of the harness marked with `@query`; each ARG, if it takes any, is JSON, or the text itself; where
-its parameter is annotated with int, float or bool, it is made that. It is answered from the last recorded step, and changes
-nothing.
-exit codes: 0 with an answer, 1 if no program runs the harness or the query failed, 2 if there is no such query"""
 _FAILED = (409, 422, 503, 504)
 
 
@@ -198,35 +234,57 @@ class Unanswered(OrchestratorError):
     """A question was understood, and there is no answer to it."""
 
 
-def _add_questions(add: Add) -> None:
-    """Add the verbs."""
-    ask = add_verb(add, "ask", "print what a harness of a running program replies to a message", _ask, _ASK)
-    ask.add_argument("name", metavar="NAME")
-    ask.add_argument("message", metavar="MESSAGE", type=words)
-    ask.add_argument("--text", action="store_true", help="send MESSAGE as a string, whatever it looks like")
-    ask.add_argument(
-        "--timeout", metavar="S", type=seconds, default=ASK_TIMEOUT_S, help="seconds to wait for it (default: %(default)g)"
-    )
-    add_common(ask)
-    query = add_verb(add, "query", "print what a query of a harness of a running program says", _query, _QUERY)
-    query.add_argument("name", metavar="NAME")
-    query.add_argument("query", metavar="QUERY")
-    query.add_argument("args", metavar="ARG", nargs="*", type=words, help="optional: an argument of the query")
-    add_common(query)
+def ask(
+    name: Name,
+    message: Annotated[WordsOrDash, Parameter(metavar="MESSAGE")],
+    /,
+    *,
+    text: bool = False,
+    timeout: Seconds = ASK_TIMEOUT_S,
+    common: Common = USUAL,
+) -> int:
+    """Send a message to a running harness and print its reply.
+
+    MESSAGE is JSON, or else plain text; - reads it from standard input. The harness receives a Request, and replies with a
+    step.
+
+    Exit codes: 0 with a reply, 1 no reply in time or no program runs the harness, 2 it cannot be asked so.
+
+    Args:
+        name: the name of the harness
+        message: the message
+        text: send MESSAGE as a string, whatever it looks like
+        timeout: seconds to wait for the reply (default: 30)
+    """
+    body = encode(message_of(read_message() if message == "-" else message, as_text=text))
+    return _put(common.store_path, name, f"ask?timeout_s={timeout}", body, timeout)
 
 
-def _ask(options: argparse.Namespace) -> int:
-    text = read_message() if options.message == "-" else options.message
-    body = encode(message_of(text, as_text=options.text))
-    return _put(options, f"ask?timeout_s={options.timeout}", body, options.timeout)
+def query(
+    name: Name,
+    query: Annotated[str, Parameter(metavar="QUERY")],
+    /,
+    *args: Annotated[WordsOrDash, Parameter(metavar="ARG")],
+    common: Common = USUAL,
+) -> int:
+    """Call a query of a harness in a running program.
+
+    QUERY is a method of the harness marked with `@query`; each ARG, if it takes any, is JSON, or else plain text; where its
+    parameter is annotated with int, float or bool, it is converted. It is answered from the last recorded step, and changes
+    nothing.
+
+    Exit codes: 0 with an answer, 1 no program runs the harness or the query failed, 2 there is no such query.
+
+    Args:
+        name: the name of the harness
+        query: the name of the query
+        args: arguments of the query
+    """
+    body = encode({"query": query, "args": [message_of(text, as_text=False) for text in args]})
+    return _put(common.store_path, name, "query", body, 0.0)
 
 
-def _query(options: argparse.Namespace) -> int:
-    args = [message_of(text, as_text=False) for text in options.args]
-    return _put(options, "query", encode({"query": options.query, "args": args}), 0.0)
-
-
-def _put(options: argparse.Namespace, question: str, body: str, wait_s: float) -> int:
+def _put(store: str, name: str, question: str, body: str, wait_s: float) -> int:
     """Put a question to whichever program runs the harness, and print the reply.
 
     Raises:
@@ -234,7 +292,6 @@ def _put(options: argparse.Namespace, question: str, body: str, wait_s: float) -
         Unanswered: there is no reply.
         UsageError: it cannot be asked so.
     """
-    store, name = store_of(options), options.name
     with closing(SqliteReader(store)) as reader:
         path = reader.path
         find_harness(reader, name)

@@ -6,25 +6,25 @@ accepts is known to the program that runs it alone: it is asked before anything 
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
 from urllib.parse import quote
 
 import msgspec
 from attrs import frozen
+from cyclopts import Parameter
 
 from harnesses.data.record_size import MAX_RECORD_BYTES
 from harnesses.timing.clock import now_us
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
-from orchestrator.cli.parsing import Add, add_common, add_verb, print_all, store_of, words
 from orchestrator.cli.store_writing import commit
 from orchestrator.cli.value_lines import json_line
+from orchestrator.cli.verb_options import USUAL, Common, Name, Words, WordsOrDash, print_all
 from orchestrator.codec import encode
 from orchestrator.control.control_client import ask_soon
 from orchestrator.errors import UsageError
@@ -36,61 +36,73 @@ from orchestrator.text.command_hints import ways_to_start
 OPERATOR = "@operator"
 """Who sends them; no harness can be called so."""
 
-TRADING: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "stop": ("stop", "cancel open orders, keep positions, and end after a last step"),
-        "stop-entries": ("stop entries", "only make positions smaller; cancel open purchases"),
-        "resume-entries": ("resume entries", "end stop-entries"),
-        "flatten": ("flatten", "cancel open orders, sell everything, and halt"),
-        "reset": ("reset", "end a halt; the high-water mark is the equity now"),
-        "adopt": ("adopt", "take the venue's account over as the book"),
-    }
-)
-"""What an operator may tell a trading harness: the word on the command line, the one in the message, and what it does."""
+Order = Literal["stop", "stop-entries", "resume-entries", "flatten", "reset", "adopt"]
+TRADING: Mapping[str, str] = MappingProxyType({order: order.replace("-", " ") for order in get_args(Order)})
+"""What an operator may tell a trading harness: the word on the command line, and the one in the message."""
 
 _BEGINS_JSON = ("{", "[", '"')
 _CHECK_S = 2.0
 """How long the program that runs a harness has to say whether it accepts a message: one that hangs gets it unchecked."""
 
 
-_SEND = """\
-MESSAGE is JSON, or else plain text, which is sent as a string: 12 is a number, '"12"' and --text 12 are strings.
-`-` is what stands in standard input, less the line feed at its end. Each call sends one more message.
-A harness that runs refuses what its `accepts` does not name (exit code 2). The store does not know these types: what is sent
-to one that does not run, or whose program takes no orders, is checked when it is read, and set aside if it is of another."""
 _UNCHECKED = ", unchecked (one of a type that it does not accept is set aside, and its output says so)"
 
 
-def add_verbs(add: Add) -> None:
-    """Add the verbs."""
-    send = add_verb(add, "send", "put a message in the mailbox of a harness", _send, _SEND)
-    send.add_argument("name", metavar="NAME")
-    send.add_argument("message", metavar="MESSAGE", type=words)
-    send.add_argument("--text", action="store_true", help="send MESSAGE as a string, whatever it looks like")
-    add_common(send)
-    table = "\n".join(f"  {word:<15} {what}" for word, (_, what) in TRADING.items())
-    trading = add_verb(add, "trading", "tell a trading harness what to do", _trading, table)
-    trading.add_argument("what", metavar="VERB", choices=list(TRADING), help=", ".join(TRADING))
-    trading.add_argument("name", metavar="NAME")
-    trading.add_argument("--reason", metavar="TEXT", type=words, default="", help="why; kept with it")
-    add_common(trading)
+def send(
+    name: Name,
+    message: Annotated[WordsOrDash, Parameter(metavar="MESSAGE")],
+    /,
+    *,
+    text: bool = False,
+    common: Common = USUAL,
+) -> int:
+    """Put a message into the mailbox of a harness.
+
+    MESSAGE is JSON, or else plain text, which is sent as a string: 12 is a number, '"12"' and --text 12 are strings. - reads
+    it from standard input, without the line feed at its end. Each call sends one more message.
+
+    A running harness refuses what its `accepts` does not name (exit code 2). The store does not know these types: a message
+    to a harness that does not run, or whose program takes no orders, is checked when it is read, and set aside if it does not
+    match.
+
+    Args:
+        name: the name of the harness
+        message: the message
+        text: send MESSAGE as a string, whatever it looks like
+    """
+    return _post(name, message_of(read_message() if message == "-" else message, as_text=text), common)
 
 
-def _send(options: argparse.Namespace) -> int:
-    text = read_message() if options.message == "-" else options.message
-    message = message_of(text, as_text=options.text)
-    return _post(options, message)
+def trading(
+    what: Annotated[Order, Parameter(metavar="ORDER")],
+    name: Name,
+    /,
+    *,
+    reason: Words = "",
+    common: Common = USUAL,
+) -> int:
+    """Tell a trading harness what to do.
+
+        stop             cancel open orders, keep positions, and end after a last step
+        stop-entries     only reduce positions; cancel open purchases
+        resume-entries   end stop-entries
+        flatten          cancel open orders, sell everything, and halt
+        reset            end a halt; the high-water mark is the equity now
+        adopt            take the venue's account over as the book
+
+    Args:
+        what: the order, see above
+        name: the name of the harness
+        reason: why; kept with it
+    """
+    return _post(name, {"do": TRADING[what], "reason": reason}, common)
 
 
-def _trading(options: argparse.Namespace) -> int:
-    return _post(options, {"do": TRADING[options.what][0], "reason": options.reason})
-
-
-def _post(options: argparse.Namespace, message: object) -> int:
-    sent = post(store_of(options), options.name, message)
-    if options.json:
+def _post(name: str, message: object, common: Common) -> int:
+    sent = post(common.store_path, name, message)
+    if common.json:
         print_all([json_line(sent.fields)])
-    start = ways_to_start(store_of(options), sent.name)
+    start = ways_to_start(common.store_path, sent.name)
     then = "it runs, and has it within a moment" if sent.is_running else f"it does not run, and gets it when it does: {start}"
     streams.say(f"{sent.name} has message {sent.seq} in its mailbox{'' if sent.is_checked else _UNCHECKED}; {then}")
     return ExitCode.OK
@@ -139,7 +151,7 @@ def message_of(text: str, *, as_text: bool) -> Any:
     """Return the message that an argument is: JSON, or the text itself.
 
     Raises:
-        UsageError: it begins like JSON and is none.
+        UsageError: it looks like JSON but is not valid.
     """
     if as_text:
         return text
@@ -149,7 +161,7 @@ def message_of(text: str, *, as_text: bool) -> Any:
         if not text.lstrip().startswith(_BEGINS_JSON):
             return text
         raise UsageError(
-            f"message {text!r:.200} begins like JSON and is none: {error}; correct it, or give --text to send it as it is"
+            f"message {text!r:.200} looks like JSON but is not valid: {error}; correct it, or give --text to send it as it is"
         ) from error
 
 

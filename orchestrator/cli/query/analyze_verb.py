@@ -5,7 +5,6 @@ What it writes to files are a page, and pictures. Nothing that is not a page of 
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import sys
@@ -13,15 +12,16 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from attrs import evolve, frozen
+from cyclopts import Parameter
 
 from harnesses.files.safe_files import draft_of
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.output_targets import check_target
-from orchestrator.cli.parsing import Add, add_common, add_verb, count, print_all, store_of
+from orchestrator.cli.verb_options import USUAL, Common, Count, count, print_all
 from orchestrator.errors import UsageError
 from orchestrator.text.command_hints import for_store
 from orchestrator.text.terminal_text import one_line
@@ -34,38 +34,9 @@ if TYPE_CHECKING:
 REPORT = "report"
 _REPORT = ("summary", "timeline", "slow", "failures", "restarts", "throughput", "loops", "cost", "progress")
 """What is in a report: every question about one run."""
-_MATCHES = ("name", "prefix", "class")
-"""What `compare` can take for the same harness in both runs."""
 _ROWS = 20
 """Of each table, for people."""
-_MORE = """\
-RUN is a store, a log, a pattern or several logs (plain or compressed), or a folder of exported Parquet; default: --store.
-A word that is a question is one; a file called so is written ./summary. Times are seconds, and moments UTC.
-
-questions:
-{questions}
-
-example:
-  orchestrator analyze run.db                          how much each harness has done, how fast, where its time went
-  orchestrator analyze steps.jsonl slow --harness a    the same questions are asked of a log
-  orchestrator analyze why fix-bugs                    the chain of causes, from run.db
-  orchestrator analyze run.db report --html run.html   everything on one page, with pictures
-
-exit codes: 0 answered, whatever the answer; 1 it cannot be read to its end; 2 usage"""
-_HELP = {
-    "summary": "how much each harness has done, how fast, and where its time went (default)",
-    "timeline": "what each harness was doing when: running, held, waiting, backing off, gone",
-    "slow": "the slowest steps, effects, agents and commits, and the longest times without a step",
-    "failures": "what went wrong, grouped, and what happened next",
-    "restarts": "restarts, back-off, restart storms, and attempts that died at the same step",
-    "throughput": "steps by time, per harness and in all; gaps and trend",
-    "loops": "the same output, or the same few outputs, again and again",
-    "cost": "what was spent, and on what",
-    "progress": "features, trades and equity: how far it has come",
-    "compare": "compare RUN2: what got better or worse from RUN to RUN2; --match says what belongs together",
-    "why": "why NAME [STEP]: the chain of causes behind where a harness is, or behind a step",
-    REPORT: "all of them about one run, best with --html",
-}
+_QUESTIONS = (*_REPORT, "compare", "why", REPORT)
 
 
 @frozen
@@ -77,29 +48,82 @@ class Asked:
     arguments: tuple[str, ...]
 
 
-def add_verbs(add: Add) -> None:
-    """Add the verb."""
-    questions = "\n".join(f"  {name:<11} {what}" for name, what in _HELP.items())
-    verb = add_verb(add, "analyze", "ask a question of what was recorded", _analyze, _MORE.format(questions=questions))
-    verb.add_argument("words", metavar="RUN|QUESTION", nargs="*", help="the run, then the question and what it is about")
-    verb.add_argument("--harness", metavar="NAME", help="of this one only; default: of all")
-    verb.add_argument(
-        "--match",
-        choices=_MATCHES,
-        help="of compare: what belongs together: harnesses of one name (default), of one name but for the number at its end, "
-        "or of one class",
-    )
-    verb.add_argument("--limit", metavar="N", type=count, help="rows of each table that are shown (default: 20 for people)")
-    verb.add_argument("--csv", action="store_true", help="standard output is the first table, as CSV")
-    verb.add_argument("--table", metavar="NAME", help="this table only")
-    verb.add_argument(
-        "--html", metavar="FILE", nargs="?", const="-", help="write a page that needs no network (default: to standard output)"
-    )
-    verb.add_argument(
-        "--pictures", metavar="DIR", type=Path, help="write the pictures that go with the question to this folder"
-    )
-    verb.add_argument("--format", choices=("svg", "png", "json"), help="of the pictures (default: svg)")
-    add_common(verb)
+@Parameter(name="*")
+@frozen
+class Shape:
+    """How the answer is given, and what is left out of it."""
+
+    harness: Annotated[str | None, Parameter(metavar="NAME", help="only this harness (default: all)")] = None
+    match: Annotated[
+        Literal["name", "prefix", "class"] | None,
+        Parameter(
+            help="for compare, what belongs together: harnesses of one name (default), of one name but for a final number, "
+            "or of one class"
+        ),
+    ] = None
+    limit: Annotated[Count | None, Parameter(help="show N rows of each table (default: 20 for people)")] = None
+    csv: Annotated[bool, Parameter(help="write the first table to standard output, as CSV")] = False
+    table: Annotated[str | None, Parameter(metavar="NAME", help="this table only")] = None
+    html: Annotated[
+        str | None, Parameter(metavar="[FILE]", help="write a page that needs no network (default: to standard output)")
+    ] = None
+    pictures: Annotated[
+        Path | None, Parameter(metavar="DIR", help="write the pictures that go with the question to this folder")
+    ] = None
+    format: Annotated[Literal["svg", "png", "json"] | None, Parameter(help="of the pictures (default: svg)")] = None
+
+
+TABLES = Shape()
+
+
+def analyze(*words: Annotated[str, Parameter(metavar="RUN|QUESTION")], shape: Shape = TABLES, common: Common = USUAL) -> int:
+    """Answer a question about what was recorded.
+
+    RUN is a store, a log, a pattern or several logs (plain or compressed), or a folder of exported Parquet (default:
+    --store). A word that is a question is taken as one; a file called so is written ./summary. Times are seconds, and moments
+    UTC.
+
+    Questions:
+        summary      how much each harness has done, how fast, and where its time went (default)
+        timeline     what each harness was doing when: running, held, waiting, backing off, gone
+        slow         the slowest steps, effects, agents and commits, and the longest times without a step
+        failures     what went wrong, grouped, and what happened next
+        restarts     restarts, back-off, restart storms, and attempts that died at the same step
+        throughput   steps by time, per harness and in all; gaps and trend
+        loops        the same output, or the same few outputs, again and again
+        cost         what was spent, and on what
+        progress     features, trades and equity: how far it has come
+        compare      compare RUN2: what got better or worse from RUN to RUN2; --match decides what belongs together
+        why          why NAME [STEP]: the chain of causes behind where a harness is, or behind a step
+        report       all of them about one run, best with --html
+
+    Examples:
+        orchestrator analyze run.db                          how much each harness has done, how fast, where its time went
+        orchestrator analyze steps.jsonl slow --harness a    the same questions are asked of a log
+        orchestrator analyze why fix-bugs                    the chain of causes, from run.db
+        orchestrator analyze run.db report --html run.html   everything on one page, with pictures
+
+    Exit codes: 0 answered, whatever the answer; 1 it cannot be read to its end; 2 usage.
+
+    Args:
+        words: the run, then the question and what it is about
+    """
+    wanted = read_words(words, _QUESTIONS, common.store_path)
+    _check(wanted, shape, as_json=common.json)
+    page = None if shape.html is None else page_target(shape.html, wanted.runs, _QUESTIONS)
+    with ExitStack() as opened:
+        run = opened.enter_context(_open(wanted.runs))
+        other = None
+        if wanted.question == "compare":
+            other = opened.enter_context(_open(_some(wanted, "another run: compare RUN2")))
+        answers = list(_answers(run, other, wanted, shape))
+        if shape.pictures is not None:
+            save_pictures(run, other, wanted.question, shape.pictures, shape)
+        if shape.html is not None:
+            write_page(page, make_page(run, other, wanted.question, answers, shape.harness))
+        elif shape.pictures is None:
+            print_all(_write_answers(answers, wanted, shape, as_json=common.json))
+    return ExitCode.OK
 
 
 def read_words(words: Sequence[str], questions: Sequence[str], default: str) -> Asked:
@@ -124,35 +148,16 @@ def _check_run(word: str, questions: Sequence[str]) -> None:
         raise UsageError(f"no such question: {word!r}, and no run of that name; expected one of {', '.join(questions)}{hint}")
 
 
-def _analyze(options: argparse.Namespace) -> int:
-    wanted = read_words(options.words, tuple(_HELP), store_of(options))
-    _check(wanted, options)
-    page = None if options.html is None else page_target(options.html, wanted.runs, _HELP)
-    with ExitStack() as opened:
-        run = opened.enter_context(_open(wanted.runs))
-        other = (
-            opened.enter_context(_open(_some(wanted, "another run: compare RUN2"))) if wanted.question == "compare" else None
-        )
-        answers = list(_answers(run, other, wanted, options))
-        if options.pictures is not None:
-            save_pictures(run, other, wanted.question, options)
-        if options.html is not None:
-            write_page(page, make_page(run, other, wanted.question, answers, options.harness))
-        elif options.pictures is None:
-            print_all(_write_answers(answers, wanted, options))
-    return ExitCode.OK
-
-
-def _check(wanted: Asked, options: argparse.Namespace) -> None:
-    chosen = options.csv + options.json + (options.html is not None)
+def _check(wanted: Asked, shape: Shape, *, as_json: bool) -> None:
+    chosen = shape.csv + as_json + (shape.html is not None)
     if chosen > 1:
         raise UsageError("--json, --csv and --html contradict each other: expected one of them; leave the others out")
-    if options.format is not None and options.pictures is None:
+    if shape.format is not None and shape.pictures is None:
         raise UsageError("--format is that of pictures: expected --pictures DIR beside it; give both, or neither")
-    if options.pictures is not None:
-        check_target(options.pictures)
-    if options.match is not None and wanted.question != "compare":
-        raise UsageError(f"--match is for two runs: expected the question compare, was {wanted.question!r}; leave it out")
+    if shape.pictures is not None:
+        check_target(shape.pictures)
+    if shape.match is not None and wanted.question != "compare":
+        raise UsageError(f"--match is for two runs: expected the question compare, got {wanted.question!r}; leave it out")
 
 
 def _open(paths: Sequence[str]) -> Run:
@@ -162,17 +167,17 @@ def _open(paths: Sequence[str]) -> Run:
     return analysis.open(given)
 
 
-def _answers(run: Run, other: Run | None, wanted: Asked, options: argparse.Namespace) -> Iterator[Answer]:
+def _answers(run: Run, other: Run | None, wanted: Asked, shape: Shape) -> Iterator[Answer]:
     from orchestrator.analysis.questions import QUESTIONS
     from orchestrator.analysis.sources import StoreSource
 
     names = [name for name in _REPORT if name in QUESTIONS] if wanted.question == REPORT else [wanted.question]
-    kept: dict[str, Any] = {} if options.harness is None else {"harness": options.harness}
-    if options.match is not None:
-        kept["match"] = options.match
+    kept: dict[str, Any] = {} if shape.harness is None else {"harness": shape.harness}
+    if shape.match is not None:
+        kept["match"] = shape.match
     about: list[Any] = _why(wanted) if wanted.question == "why" else [other] if other is not None else []
     if wanted.question not in ("why", "compare") and wanted.arguments:
-        raise UsageError(f"{wanted.question} takes nothing after it: expected options, was {wanted.arguments[0]!r}")
+        raise UsageError(f"{wanted.question} takes nothing after it: expected options, got {wanted.arguments[0]!r}")
     store = wanted.runs[0] if isinstance(run.source, StoreSource) else None
     for name in names:
         if name not in QUESTIONS:
@@ -190,31 +195,31 @@ def _some(wanted: Asked, what: str) -> tuple[str, ...]:
 def _why(wanted: Asked) -> list[Any]:
     name, *rest = _some(wanted, "the name of a harness: why NAME [STEP]")
     if len(rest) > 1:
-        raise UsageError(f"why takes a name and a step: expected nothing more, was {rest[1]!r}")
+        raise UsageError(f"why takes a name and a step: expected nothing more, got {rest[1]!r}")
     try:
         return [name, *map(count, rest)]
-    except argparse.ArgumentTypeError as error:
+    except ValueError as error:
         raise UsageError(f"why {name}: step: {error}") from None
 
 
-def _write_answers(answers: Sequence[Answer], wanted: Asked, options: argparse.Namespace) -> Iterator[str]:
+def _write_answers(answers: Sequence[Answer], wanted: Asked, shape: Shape, *, as_json: bool) -> Iterator[str]:
     from orchestrator.cli.query import answer_tables as tables
 
-    if wanted.question == "why" and not (options.json or options.csv or options.table):
+    if wanted.question == "why" and not (as_json or shape.csv or shape.table):
         answers = [evolve(answer, tables=()) for answer in answers]
-    if options.table is not None:
-        answers = [tables.only(answers, options.table)]
-    if options.csv:
+    if shape.table is not None:
+        answers = [tables.only(answers, shape.table)]
+    if shape.csv:
         table, *others = [table for answer in answers for table in answer.tables]
         if others:
             streams.say(f"table {table.name}; with --table NAME: {', '.join(other.name for other in others)}")
-        yield from tables.csv_lines(table, limit=options.limit)
-    elif options.json:
+        yield from tables.csv_lines(table, limit=shape.limit)
+    elif as_json:
         for answer in answers:
-            yield from tables.json_lines(answer, limit=options.limit)
+            yield from tables.json_lines(answer, limit=shape.limit)
     else:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        limit = _ROWS if options.limit is None else options.limit
+        limit = _ROWS if shape.limit is None else shape.limit
         for place, answer in enumerate(answers):
             if len(answers) > 1:
                 yield f"{chr(10) if place else ''}== {answer.question} =="
@@ -271,14 +276,14 @@ def make_page(run: Run, other: Run | None, question: str, answers: Sequence[Answ
     return html(answers, drawn, title=one_line(f"{question.capitalize()} of {run.location}"))
 
 
-def save_pictures(run: Run, other: Run | None, question: str, options: argparse.Namespace) -> None:
+def save_pictures(run: Run, other: Run | None, question: str, folder: Path, shape: Shape) -> None:
     """Write the pictures of a question to a folder, and say where they are."""
     from orchestrator.analysis import pictures
 
-    format = options.format or "svg"
+    format = shape.format or "svg"
     try:
-        paths = pictures.save_pictures(run, question, options.pictures, format, harness=options.harness, other=other)
+        paths = pictures.save_pictures(run, question, folder, format, harness=shape.harness, other=other)
     except FileExistsError:
-        raise UsageError(f"--pictures {options.pictures} is a file: expected a folder; choose another name") from None
+        raise UsageError(f"--pictures {folder} is a file: expected a folder; choose another name") from None
     for path in paths:
         streams.say(f"written to {path}")

@@ -6,7 +6,6 @@ The law: no mistake ends it. Ctrl-C ends the query under way, or forgets what wa
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import sys
@@ -22,9 +21,9 @@ from orchestrator.analysis.sql.sql_columns import VIEWS
 from orchestrator.analysis.sql.sql_room import Room
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
-from orchestrator.cli.parsing import count, print_all
 from orchestrator.cli.query.answer_tables import MODES, Tally, remarks
 from orchestrator.cli.value_lines import columns
+from orchestrator.cli.verb_options import count, print_all
 from orchestrator.errors import OrchestratorError
 from orchestrator.text.terminal_text import one_line
 
@@ -205,7 +204,7 @@ class Prompt:
     def _set_limit(self, words: Sequence[str]) -> None:
         try:
             self._limit = None if words == ["off"] else count(" ".join(words))
-        except argparse.ArgumentTypeError as error:
+        except ValueError as error:
             streams.say(str(error))
         streams.say("every row is shown" if self._limit is None else f"at most {self._limit:,} rows are shown")
 

@@ -2,60 +2,65 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
-from orchestrator.cli.parsing import Add, add_common, add_verb, count, print_all, seconds, store_of, words
+from orchestrator.cli.verb_options import USUAL, Common, Count, Seconds, WordsOrDash, print_all
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
     from orchestrator.analysis.sql.sql_room import Room
 
 _LONGEST = 100_000
-_MORE = """\
-RUN is a store, a log or a pattern of logs (plain or compressed), or a folder of exported Parquet; default: --store.
-QUERY is one statement of DuckDB's SQL that reads; - reads it from standard input. It sees the views of the run and nothing
-else: no file, no setting, no network, and it cannot write. Times are UTC, `_s` is seconds.
-
-  FROM views                      every view, its columns, their types and meanings
-  docs/reference/views.md         the same on a page, with samples; docs/reference/questions.md: worked questions
-
-example:
-  orchestrator sql run.db "select harness, count(*) from steps group by all"
-  orchestrator sql steps.jsonl "from effects where tries > 1" --json
-  orchestrator sql run.db --interactive
-
-exit codes: 0 answered; 1 it took more memory, disk or time than it may; 2 it is refused, or wrong; 130 stopped by Ctrl-C"""
 
 
-def add_verbs(add: Add) -> None:
-    """Add the verb."""
-    verb = add_verb(add, "sql", "ask a query of what was recorded: read-only SQL over documented views", _sql, _MORE)
-    verb.add_argument("words", metavar="RUN QUERY", nargs="*", type=words, help="the run, and the query; - reads the query")
-    verb.add_argument("--interactive", action="store_true", help="ask one query after the other; each ends with ;")
-    verb.add_argument("--csv", action="store_true", help="standard output is CSV")
-    verb.add_argument("--limit", metavar="N", type=count, help="give at most N rows")
-    verb.add_argument("--timeout", metavar="S", type=seconds, help="end a query that takes longer than S seconds")
-    add_common(verb)
+def sql(
+    *words: Annotated[WordsOrDash, Parameter(metavar="RUN QUERY")],
+    interactive: bool = False,
+    csv: bool = False,
+    limit: Count | None = None,
+    timeout: Seconds | None = None,
+    common: Common = USUAL,
+) -> int:
+    """Run a read-only SQL query over what was recorded.
 
+    RUN is a store, a log or a pattern of logs (plain or compressed), or a folder of exported Parquet (default: --store).
+    QUERY is one statement of DuckDB's SQL that reads; - reads it from standard input. It sees the views of the run and
+    nothing else: no file, no setting, no network, and it cannot write. Times are UTC, `_s` is seconds. `FROM views` lists
+    every view, its columns, their types and meanings; docs/reference/views.md shows the same with samples, and
+    docs/reference/questions.md worked questions.
 
-def _sql(options: argparse.Namespace) -> int:
+    Examples:
+        orchestrator sql run.db "select harness, count(*) from steps group by all"
+        orchestrator sql steps.jsonl "from effects where tries > 1" --json
+        orchestrator sql run.db --interactive
+
+    Exit codes: 0 answered, 1 it took more memory, disk or time than it may, 2 it is refused or wrong, 130 stopped by Ctrl-C.
+
+    Args:
+        words: the run, and the query
+        interactive: ask one query after the other; each ends with ;
+        csv: write CSV to standard output
+        limit: give at most N rows
+        timeout: end a query that takes longer than S seconds
+    """
     from orchestrator.analysis.sql.sql_room import Room
 
-    if options.csv and options.json:
+    if csv and common.json:
         raise UsageError("--csv contradicts --json: expected one of the two; leave one out")
-    mode = "csv" if options.csv else "json" if options.json else "table"
-    run, query = asked(options.words, store_of(options), interactive=options.interactive)
+    mode = "csv" if csv else "json" if common.json else "table"
+    run, query = asked(words, common.store_path, interactive=interactive)
     with Room(run) as room:
-        if options.interactive:
+        if interactive:
             from orchestrator.cli.query.sql_prompt import Prompt
 
-            return Prompt(room, mode, options.limit, options.timeout).run()
-        return _answer(room, query, mode, options)
+            return Prompt(room, mode, limit, timeout).run()
+        return _answer(room, query, mode, limit, timeout)
 
 
 def asked(words: Sequence[str], default: str, *, interactive: bool) -> tuple[str, str]:
@@ -71,17 +76,17 @@ def asked(words: Sequence[str], default: str, *, interactive: bool) -> tuple[str
     if len(words) == 1 and (words[0] == "-" or any(letter.isspace() for letter in words[0])):
         return default, words[0]
     if len(words) != 2:
-        raise UsageError(f"sql: expected RUN and a query in quotes, was {len(words)} words; see `orchestrator sql --help`")
+        raise UsageError(f"sql: expected RUN and a query in quotes, got {len(words)} words; see `orchestrator sql --help`")
     return words[0], words[1]
 
 
-def _answer(room: Room, query: str, mode: str, options: argparse.Namespace) -> int:
+def _answer(room: Room, query: str, mode: str, limit: int | None, timeout_s: float | None) -> int:
     from orchestrator.cli.query.answer_tables import MODES, Tally, remarks
 
     if query == "-":
         query = sys.stdin.read(_LONGEST + 1)
     tally = Tally()
-    for line in MODES[mode](room.ask(query, limit=options.limit, timeout_s=options.timeout), tally):
+    for line in MODES[mode](room.ask(query, limit=limit, timeout_s=timeout_s), tally):
         print_all([line])
     for text in remarks(tally, mode):
         streams.say(text)

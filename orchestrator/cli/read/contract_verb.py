@@ -6,10 +6,11 @@ contract that passes here may still be found wanting.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from cyclopts import Parameter
 
 from harnesses.governance import Check, ContractError, file_checks, read_builder
 from harnesses.governance.contracts.completeness import completeness
@@ -17,30 +18,35 @@ from harnesses.governance.contracts.contract_fields import MAX_DOCUMENT
 from harnesses.governance.evidence.attempt_verdict import unreadable
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
-from orchestrator.cli.parsing import Add, add_verb, print_all
 from orchestrator.cli.value_lines import json_line
+from orchestrator.cli.verb_options import USUAL, Common, print_all
 from orchestrator.errors import UsageError
 from orchestrator.text.terminal_text import one_line
 
-_CONTRACT = """\
-For whoever builds in a pipeline, and for programs that run such an agent: the checks that need no validator.
 
-exit codes: 0 every check passed, 1 one failed"""
+def contract(
+    file: Annotated[Path, Parameter(metavar="FILE", allow_leading_hyphen=True)],
+    /,
+    *,
+    task: Annotated[str, Parameter(metavar="ID")],
+    stage: Annotated[tuple[str, ...], Parameter(metavar="ID")] = (),
+    root: Annotated[Path, Parameter(metavar="DIR")] = Path(),
+    common: Common = USUAL,
+) -> int:
+    """Check a builder's contract before it is handed in.
 
+    For whoever builds in a pipeline, and for programs that run such an agent: the checks that need no validator.
 
-def add_verbs(add: Add) -> None:
-    """Add the verb."""
-    contract = add_verb(add, "contract", "check a builder's contract before it is handed in", _contract, _CONTRACT)
-    contract.add_argument("file", metavar="FILE", type=Path, help="the contract, in JSON; - for standard input")
-    contract.add_argument("--task", metavar="ID", required=True, help="the task that it is for")
-    contract.add_argument("--stage", metavar="ID", action="append", default=[], help="a stage that it covers; can be repeated")
-    contract.add_argument("--root", metavar="DIR", type=Path, default=Path(), help="the project's root (default: here)")
-    contract.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="a JSON object for each check")
+    Exit codes: 0 every check passed, 1 one failed.
 
-
-def _contract(options: argparse.Namespace) -> int:
-    checks = contract_checks(_content(options.file), options.task, tuple(options.stage), options.root)
-    if options.json:
+    Args:
+        file: the contract, in JSON; - reads it from standard input
+        task: the task that it is for
+        stage: a stage that it covers; can be repeated
+        root: the folder that its files are in (default: the working directory)
+    """
+    checks = contract_checks(_content(file), task, stage, root)
+    if common.json:
         print_all(json_line(_fields(check)) for check in checks)
     else:
         print_all(one_line(f"{check.status.value} {check.name}: {check.evidence}".rstrip(": "), 2000) for check in checks)

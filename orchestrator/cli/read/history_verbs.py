@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
 
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
-from orchestrator.cli.parsing import Add, add_common, add_verb, count, print_all, store_of, words
+from orchestrator.cli.verb_options import USUAL, Common, Count, Name, Names, Words, converter, print_all
 from orchestrator.errors import UsageError
 from orchestrator.records import Record
 from orchestrator.text.json_text import json_line, json_text
@@ -23,60 +24,9 @@ from orchestrator.text.terminal_text import one_line
 if TYPE_CHECKING:
     from orchestrator.history import Judge, Rejudged
 
-
-_STATE = """\
-The hash is that of the state itself, also while the harness was live: `orchestrator.history.state_hash(harness.state)`."""
-_DIFF = """\
-  account.cash: 100 -> 90             a value is another
-  features[3].passes: false -> true
-  fills[7]: + {"price":"101.5"}       it was not there
-  orders["a b"]: - {"side":"buy"}     it is gone
-B may come before A. Nothing is printed if nothing changed."""
-_REPLAY = """\
-Lines are those of the log, in the order of `seq`, and come when they came then: --speed 10 is ten times as fast, --speed max
-as fast as they are read. It ends with what was recorded when it began."""
-_FORK = """\
-Its steps 1 to STEP are those of NAME, with their times, inputs, outputs and states; 0 is the initial state. Started under its
-name it goes on from there. Effects, messages, approvals, output and what was attached stay with NAME, which is not touched
-and may be running. More than 100,000 steps within a store that a program runs on are refused: use --into."""
-
-
-def add_verbs(add: Add) -> None:
-    """Add the verbs."""
-    _add_states(add)
-    _add_replay(add)
-    fork = add_verb(add, "fork", "make a new harness whose past is that of another, up to a step", _fork, _FORK)
-    fork.add_argument("name", metavar="NAME")
-    fork.add_argument("step", metavar="STEP", type=count, help="the last step that it has; 0 for none")
-    fork.add_argument("--as", dest="to", metavar="NEW", type=words, required=True, help="the name of the new one")
-    fork.add_argument("--into", metavar="OTHER.db", help="the store to make it in, made if it is not there; default: the same")
-    add_common(fork)
-    _add_rejudge(add)
-
-
-def _add_states(add: Add) -> None:
-    state = add_verb(add, "state", "show the state of a harness after any of its steps", _state, _STATE)
-    state.add_argument("name", metavar="NAME")
-    state.add_argument("step", metavar="STEP", type=count, help="its number; 0 is before the first one")
-    state.add_argument("--hash", action="store_true", help="only its hash")
-    add_common(state)
-    diff = add_verb(add, "diff", "show what changed in the state of a harness between two steps", _diff, _DIFF)
-    diff.add_argument("name", metavar="NAME")
-    diff.add_argument("before", metavar="A", type=count)
-    diff.add_argument("after", metavar="B", type=count)
-    add_common(diff)
-
-
-def _add_replay(add: Add) -> None:
-    replay = add_verb(add, "replay", "print the records of a run again, at the speed of then or another", _replay, _REPLAY)
-    replay.add_argument("log", metavar="LOG", nargs="?", help="a log of JSON lines, also with .gz; default: the store")
-    replay.add_argument("--speed", metavar="X|max", type=_parse_speed, default=1.0, help="how many times as fast (default: 1)")
-    replay.add_argument("--harness", metavar="NAME", action="append", help="of this one only; can be repeated")
-    replay.add_argument("--kind", metavar="KIND", action="append", help="only such records, as `step`; can be repeated")
-    replay.add_argument("--after", metavar="SEQ", type=count, default=0, help="what was recorded after this `seq`")
-    replay.add_argument("--until", metavar="SEQ", type=count, help="what was recorded up to this `seq`")
-    replay.add_argument("--longest-gap", metavar="S", type=_gap, help="wait for no gap between two records longer than this")
-    add_common(replay, "lines are JSON on a terminal, too")
+AnyStep = Annotated[Count, Parameter(metavar="STEP")]
+"""The number of a step, or 0."""
+SeqNumber = Annotated[Count, Parameter(metavar="SEQ")]
 
 
 def _parse_speed(text: str) -> float:
@@ -85,7 +35,7 @@ def _parse_speed(text: str) -> float:
     except ValueError:
         speed = -1.0
     if not speed > 0:
-        raise argparse.ArgumentTypeError(f"expected a number above 0, or max, was {text!r}")
+        raise ValueError(f"expected a number above 0, or max, got {text!r}")
     return speed
 
 
@@ -95,61 +45,118 @@ def _gap(text: str) -> float:
     except ValueError:
         gap = -1.0
     if not gap >= 0:
-        raise argparse.ArgumentTypeError(f"expected seconds from 0 up, was {text!r}")
+        raise ValueError(f"expected seconds from 0 up, got {text!r}")
     return gap
 
 
-def _state(options: argparse.Namespace) -> int:
+def state(name: Name, step: AnyStep | None = None, /, *, hash: bool = False, common: Common = USUAL) -> int:
+    """Show the state of a harness after any of its steps.
+
+    The hash is that of the state itself, also while the harness was live: `orchestrator.history.state_hash(harness.state)`.
+
+    Args:
+        name: the name of the harness
+        step: the number of the step; 0 is before the first one (default: the newest)
+        hash: print only the hash of the state
+    """
     from orchestrator.cli.value_lines import json_pretty
     from orchestrator.history import state_at, state_hash
 
-    state = state_at(store_of(options), options.name, options.step)
-    hash = state_hash(state)
-    if options.json:
-        said = {"harness": options.name, "step_number": options.step, "hash": hash}
-        print_all([json_line(said if options.hash else {**said, "state": state})])
-    elif options.hash:
-        print_all([hash])
+    number = _newest(name, common) if step is None else step
+    found = state_at(common.store_path, name, number)
+    digest = state_hash(found)
+    said = {"harness": name, "step_number": number, "hash": digest}
+    if common.json:
+        print_all([json_line(said if hash else {**said, "state": found})])
+    elif hash:
+        print_all([digest])
     else:
-        print_all([json_pretty(state)])
-        streams.say(f"hash {hash}")
+        print_all([json_pretty(found)])
+        at = f"step {number}, " if step is None else ""
+        streams.say(f"{at}hash {digest}")
     return ExitCode.OK
 
 
-def _diff(options: argparse.Namespace) -> int:
+def _newest(name: str, common: Common) -> int:
+    from orchestrator.history.past_reader import find_harness
+
+    with closing(common.reader()) as reader:
+        return find_harness(reader, name).current_step
+
+
+def diff(
+    name: Name,
+    before: Annotated[Count, Parameter(metavar="A")],
+    after: Annotated[Count, Parameter(metavar="B")],
+    /,
+    *,
+    common: Common = USUAL,
+) -> int:
+    """Show what changed in a harness's state between two steps.
+
+        account.cash: 100 -> 90             the value changed
+        features[3].passes: false -> true
+        fills[7]: + {"price":"101.5"}       it was added
+        orders["a b"]: - {"side":"buy"}     it was removed
+
+    B may come before A. Nothing is printed if nothing changed.
+
+    Args:
+        name: the name of the harness
+        before: the number of a step
+        after: the number of another step
+    """
     from orchestrator.history import diff
 
-    changes = diff(store_of(options), options.name, options.before, options.after)
-    print_all(json_line(change.plain()) if options.json else change.line for change in changes)
+    changes = diff(common.store_path, name, before, after)
+    print_all(json_line(change.plain()) if common.json else change.line for change in changes)
     if not changes:
-        streams.say(f"nothing changed in the state of {one_line(options.name)} between {options.before} and {options.after}")
+        streams.say(f"nothing changed in the state of {one_line(name)} between {before} and {after}")
     return ExitCode.OK
 
 
-def _replay(options: argparse.Namespace) -> int:
+def replay(
+    log: Annotated[str | None, Parameter(metavar="LOG")] = None,
+    /,
+    *,
+    speed: Annotated[float, Parameter(converter=converter(_parse_speed), metavar="X|max")] = 1.0,
+    harness: Names = (),
+    kind: Annotated[tuple[str, ...], Parameter(metavar="KIND")] = (),
+    after: SeqNumber = 0,
+    until: SeqNumber | None = None,
+    longest_gap: Annotated[float | None, Parameter(converter=converter(_gap), metavar="S")] = None,
+    common: Common = USUAL,
+) -> int:
+    """Print the records of a run again, at any speed.
+
+    The lines are those of the log, in the order of `seq`, and as far apart in time as they were then. It ends with what was
+    recorded when it began. With --json, lines are JSON on a terminal too.
+
+    Args:
+        log: a log of JSON lines, also with .gz (default: the store)
+        speed: how many times as fast; max: as fast as they are read (default: 1)
+        harness: only this harness; can be repeated
+        kind: only such records, as `step`; can be repeated
+        after: only what was recorded after this `seq`
+        until: only what was recorded up to this `seq`
+        longest_gap: wait at most S seconds between two records
+    """
     import trio
 
-    trio.run(partial(_replayed, options))
+    source = common.store_path if log is None else log
+    options = {"names": harness or None, "kinds": kind or None, "after": after, "until": until, "longest_gap_s": longest_gap}
+    trio.run(partial(_replayed, source, speed, options, as_json=common.json))
     return ExitCode.OK
 
 
-async def _replayed(options: argparse.Namespace) -> None:
+async def _replayed(source: str, speed: float, options: dict[str, Any], *, as_json: bool) -> None:
     from orchestrator.history import replay
 
-    records = replay(
-        store_of(options) if options.log is None else options.log,
-        speed=options.speed,
-        names=options.harness,
-        kinds=options.kind,
-        after=options.after,
-        until=options.until,
-        longest_gap_s=options.longest_gap,
-    )
-    write = _writer(as_json=options.json)
-    async with aclosing(records):
+    write = _writer(as_json=as_json)
+    async with aclosing(replay(source, speed=speed, **options)) as records:
         async for record in records:
             write(record)
-            if options.speed < inf:
+            if speed < inf:
                 sys.stdout.flush()
 
 
@@ -165,68 +172,102 @@ def _writer(*, as_json: bool) -> Callable[[Record], None]:
     return write
 
 
-def _fork(options: argparse.Namespace) -> int:
+def fork(
+    name: Name,
+    step: AnyStep,
+    /,
+    *,
+    to: Annotated[Words, Parameter(name="--as", metavar="NEW")],
+    into: Annotated[str | None, Parameter(metavar="OTHER.db")] = None,
+    common: Common = USUAL,
+) -> int:
+    """Make a new harness from another one, up to a step.
+
+    Its steps 1 to STEP are those of NAME, with their times, inputs, outputs and states; 0 is the initial state. Started under
+    its name, it continues from there. Effects, messages, approvals, output and attached records stay with NAME, which is not
+    changed and may be running. More than 100,000 steps within a store that a program runs on are refused: use --into.
+
+    Args:
+        name: the name of the harness to copy from
+        step: the last step that the new one has; 0 for none
+        to: the name of the new harness
+        into: the store to make it in, created if it is not there (default: the same store)
+    """
     from orchestrator.history.forking import fork
 
-    made = fork(store_of(options), options.name, options.step, to=options.to, into=options.into)
-    if options.json:
+    made = fork(common.store_path, name, step, to=to, into=into)
+    if common.json:
         said = {"harness": made.name, "origin": made.origin, "step_number": made.step, "seq": made.seq, "store": made.store}
         print_all([json_line(said)])
-    where = f" in {one_line(made.store)}" if options.into else ""
-    streams.say(f"{made.name} is made{where} from {one_line(made.origin)} at step {made.step}; start it to go on from there")
+    where = f" in {one_line(made.store)}" if into else ""
+    streams.say(
+        f"{made.name} is made{where} from {one_line(made.origin)} at step {made.step}; start it to continue from there"
+    )
     return ExitCode.OK
 
 
-_REJUDGE = """\
-JUDGE is one of
-  guardrails            those that --file, a run file, has for this harness, against what was found then
-  evidence              the evidence that a pipeline has recorded, with --needed as the lowest grade, against its verdicts
-  actions               the classifier of commands, against what people were asked for
-  package.module:name   a function of a step (`orchestrator.history.Look`), a `Judge`, or a validator of features that only
-                        looks; it is looked for in the working directory, too
-No agent is asked, no effect is done and no command is run; a judge that would is refused.
-exit codes: 0 nothing differs from what is on record, 1 something does, or could not be judged"""
+def rejudge(
+    name: Name,
+    judge: Annotated[str, Parameter(metavar="JUDGE")],
+    /,
+    *,
+    file: Annotated[Path | None, Parameter(metavar="RUN.toml")] = None,
+    needed: Annotated[str, Parameter(metavar="GRADE")] = "observed",
+    after: Count = 0,
+    until: Count | None = None,
+    all: bool = False,
+    common: Common = USUAL,
+) -> int:
+    """Judge recorded steps by today's rules, without running anything.
 
+    JUDGE is one of:
 
-def _add_rejudge(add: Add) -> None:
-    """Add the verb."""
-    rejudge = add_verb(add, "rejudge", "judge recorded steps by the rules of today, running nothing", _rejudge, _REJUDGE)
-    rejudge.add_argument("name", metavar="NAME")
-    rejudge.add_argument("judge", metavar="JUDGE")
-    rejudge.add_argument("--file", metavar="RUN.toml", type=Path, help="a run file: its harness gives guardrails and types")
-    rejudge.add_argument("--needed", metavar="GRADE", default="observed", help="reported, observed (default) or rerun")
-    rejudge.add_argument("--after", metavar="N", type=count, default=0, help="leave out the first N steps")
-    rejudge.add_argument("--until", metavar="N", type=count, help="the last step to judge")
-    rejudge.add_argument("--all", action="store_true", help="show also the steps of which both say the same")
-    add_common(rejudge)
+        guardrails            those that --file, a run file, has for this harness, against what was found then
+        evidence              the evidence that a pipeline has recorded, with --needed as the lowest grade, against its
+        verdicts actions               the classifier of commands, against what needed approval package.module:name   a
+        function of a step (`orchestrator.history.Look`), a `Judge`, or a validator of features that only
+                              reads; it is looked for in the working directory, too
 
+    No agent is called, no effect is done and no command is run; a judge that would is refused.
 
-def _rejudge(options: argparse.Namespace) -> int:
+    Exit codes: 0 nothing differs from what is on record, 1 something does, or could not be judged.
+
+    Args:
+        name: the name of the harness
+        judge: what judges, see above
+        file: a run file: its harness gives guardrails and types
+        needed: the lowest grade: reported, observed (default) or rerun
+        after: leave out the first N steps
+        until: the last step to judge
+        all: also show the steps where both agree
+    """
     import trio
 
     from orchestrator.history.rejudging import still
 
     with still("what is named"):
-        harness, judge = _load_named(options)
-    told: Counter[str] = trio.run(partial(_judged, options, harness, judge))
+        like, judge_ = _load_named(name, judge, file, needed)
+    judging = partial(_judged, common, name, judge_, like, after=after, until=until, every=all)
+    told: Counter[str] = trio.run(judging)
     streams.say(
-        f"{told['judged']} steps judged by {one_line(judge.name)}: {told['differs']} differ from what is on record, "
+        f"{told['judged']} steps judged by {one_line(judge_.name)}: {told['differs']} differ from what is on record, "
         f"{told['problem']} could not be judged"
     )
     return ExitCode.FAILED if told["differs"] or told["problem"] else ExitCode.OK
 
 
-async def _judged(options: argparse.Namespace, harness: Any, judge: Judge) -> Counter[str]:
+async def _judged(
+    common: Common, name: str, judge: Judge, like: Any, *, after: int, until: int | None, every: bool
+) -> Counter[str]:
     from orchestrator.history import rejudge
 
     told: Counter[str] = Counter()
-    found = rejudge(store_of(options), options.name, judge, like=harness, after=options.after, until=options.until)
-    async for one in found:
+    async for one in rejudge(common.store_path, name, judge, like=like, after=after, until=until):
         told["judged"] += one.today is not None
         told["differs"] += one.differs
         told["problem"] += bool(one.problem)
-        if options.all or one.differs or one.problem:
-            print_all([json_line(_fields(one)) if options.json else _line(one)])
+        if every or one.differs or one.problem:
+            print_all([json_line(_fields(one)) if common.json else _line(one)])
     return told
 
 
@@ -249,7 +290,7 @@ def _line(one: Rejudged) -> str:
     return f"{one.step:>7}  {word}  stored {one_line(json_text(one.stored), 100)}  today {one_line(json_text(one.today), 100)}"
 
 
-def _load_named(options: argparse.Namespace) -> tuple[Any, Judge]:
+def _load_named(name: str, judge: str, file: Path | None, needed: str) -> tuple[Any, Judge]:
     """Return the harness of the run file, if there is one, and the judge.
 
     Raises:
@@ -257,16 +298,16 @@ def _load_named(options: argparse.Namespace) -> tuple[Any, Judge]:
     """
     from orchestrator.presets import ready_made_judges as judges
 
-    made = None if options.file is None else _make_harness(options.file, options.name)
+    made = None if file is None else _make_harness(file, name)
     harness = None if made is None else made.harness
-    match options.judge:
+    match judge:
         case "guardrails":
             if made is None:
                 raise UsageError("guardrails: expected those of a run file; give it with --file")
-            figures, moment = (getattr(harness, name, None) for name in ("figures", "moment"))
+            figures, moment = (getattr(harness, field, None) for field in ("figures", "moment"))
             return harness, judges.guardrails(made.guardrails, figures, moment=moment)
         case "evidence":
-            return harness, judges.evidence(_policy(options.needed))
+            return harness, judges.evidence(_policy(needed))
         case "actions":
             return harness, judges.actions()
         case reference:
@@ -292,7 +333,7 @@ def _policy(word: str) -> Any:
 
     grade = grade_of(word)
     if grade is None:
-        raise UsageError(f"--needed: expected {', '.join(one.word for one in Grade)}, was {word!r}; choose one")
+        raise UsageError(f"--needed: expected {', '.join(one.word for one in Grade)}, got {word!r}; choose one")
     return EvidencePolicy(needed=grade)
 
 

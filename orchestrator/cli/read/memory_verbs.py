@@ -5,14 +5,14 @@ They work on the memory's own file and need no store; all but `retract` only rea
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Iterator
-from contextlib import closing
-from functools import partial
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import attrs
+from attrs import frozen
+from cyclopts import App, Parameter
 
 from harnesses.errors import HarnessMisuse
 from harnesses.memory import (
@@ -31,66 +31,130 @@ from harnesses.memory import (
 )
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
-from orchestrator.cli.parsing import Add, add_verb, print_all, words
 from orchestrator.cli.store_writing import user_name
 from orchestrator.cli.value_lines import columns, json_line, stamp
+from orchestrator.cli.verb_options import USUAL, Common, Words, print_all
 from orchestrator.errors import UsageError
 from orchestrator.text.terminal_text import one_line
 
-_WHERE = """\
-Which memory: --memory FILE, or --project NAME below $ORCHESTRATOR_MEMORY_DIR (default: the user's data folder, such as
-~/.local/share/orchestrator); neither is needed if there is only one."""
-_HELP = {
-    "list": "list what a memory holds",
-    "show": "show one episode or fact, and who was told of it",
-    "retract": "take back an episode or a fact, and every fact derived from it",
-    "export": "write everything that a memory holds, one JSON object a line",
-    "check": "check that a memory is in order",
-}
+MemoryId = Annotated[Words, Parameter(metavar="ID")]
+memory = App(name="memory", help="List what agents have learned.")
 
 
-def add_verbs(add: Add) -> None:
-    """Add the verbs."""
-    parsers = {verb: _add(add, f"memory {verb}", verb, help) for verb, help in _HELP.items()}
-    alone = _add(add, "memory", "list", "list what agents have learned; `memory list`, `show`, `retract`, `export`, `check`")
-    for parser in (parsers["list"], alone):
-        parser.add_argument("--all", action="store_true", help="also what was retracted")
-    for verb in ("show", "retract"):
-        parsers[verb].add_argument("id", metavar="ID", type=words, help="as `orchestrator memory list` shows it")
-    parsers["retract"].add_argument("--reason", metavar="TEXT", type=words, required=True, help="why; kept with it")
-    parsers["retract"].add_argument("--by", metavar="NAME", type=words, help="who says so (default: who gives the command)")
+@Parameter(name="*")
+@frozen
+class Which:
+    """Which memory."""
+
+    memory: Annotated[Path | None, Parameter(metavar="FILE", help="the file of the memory")] = None
+    project: Annotated[Words | None, Parameter(metavar="NAME", help="the project whose memory it is")] = None
 
 
-def _add(add: Add, name: str, verb: str, help: str) -> argparse.ArgumentParser:
-    parser = add_verb(add, name, help, partial(_carry_out, verb), _WHERE)
-    parser.add_argument("--memory", metavar="FILE", type=Path, help="the file of the memory")
-    parser.add_argument("--project", metavar="NAME", type=words, help="whose memory it is")
-    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="one JSON object a line")
-    return parser
+ONLY = Which()
+"""The memory where there is one alone."""
+
+
+@memory.default
+def default(*, all: bool = False, which: Which = ONLY, common: Common = USUAL) -> int:
+    """List what agents have learned.
+
+    The same as `memory list`. The memory is --memory FILE, or --project NAME below $ORCHESTRATOR_MEMORY_DIR (default: the
+    user's data folder, such as ~/.local/share/orchestrator); neither is needed if there is only one.
+
+    Args:
+        all: also what was retracted
+    """
+    return list_(all=all, which=which, common=common)
+
+
+@memory.command(name="list")
+def list_(*, all: bool = False, which: Which = ONLY, common: Common = USUAL) -> int:
+    """List what a memory holds.
+
+    Args:
+        all: also what was retracted
+    """
+    with _chosen(which) as path:
+        return _list(path, every=all, as_json=common.json)
+
+
+@memory.command
+def show(id: MemoryId, /, *, which: Which = ONLY, common: Common = USUAL) -> int:
+    """Show one episode or fact, and who was told of it.
+
+    Args:
+        id: its id, as `orchestrator memory list` shows it
+    """
+    with _chosen(which) as path:
+        return _show(path, id, as_json=common.json)
+
+
+@memory.command
+def check(*, which: Which = ONLY, common: Common = USUAL) -> int:
+    """Check that a memory is in order.
+
+    Exit codes: 0 it is, 5 it is not.
+    """
+    with _chosen(which) as path:
+        found = diagnose(path, project=read_contents(path).project)
+        print_all([json_line(_plain(attrs.asdict(found)))] if common.json else _check_lines(found))
+        return ExitCode.OK if found.healthy else ExitCode.INTEGRITY
+
+
+@memory.command
+def export(*, which: Which = ONLY, common: Common = USUAL) -> int:
+    """Write everything in a memory, one JSON object a line."""
+    with _chosen(which) as path:
+        contents = read_contents(path)
+        print_all(json_line(row) for row in _rows(contents))
+        _say_what_is_left_out(contents, len(contents.episodes) + len(contents.facts))
+        return ExitCode.OK
+
+
+@memory.command
+def retract(
+    id: MemoryId,
+    /,
+    *,
+    reason: Words,
+    by: Annotated[Words | None, Parameter(metavar="NAME")] = None,
+    which: Which = ONLY,
+    common: Common = USUAL,
+) -> int:
+    """Retract an episode or a fact, and what was derived from it.
+
+    Args:
+        id: its id, as `orchestrator memory list` shows it
+        reason: why; kept with it
+        by: who retracts it (default: the user who gives the command)
+    """
+    with _chosen(which) as path:
+        return _retract(path, id, reason, user_name() if by is None else by, as_json=common.json)
 
 
 _HEAD = ("ID", "WHEN", "WHAT", "STANDING", "SAYS")
 
 
-def _carry_out(verb: str, options: argparse.Namespace) -> int:
-    """Carry out a verb and return its exit code.
+@contextmanager
+def _chosen(which: Which) -> Generator[Path]:
+    """Give the path of the memory.
 
     Raises:
         UsageError: the memory is not there, or cannot be used, or holds nothing of that id.
     """
     try:
-        return _VERBS[verb](_chosen(options), options)
+        yield _path_of(which)
     except (HarnessMisuse, MemoryUnusable) as error:
         raise UsageError(str(error)) from error
 
 
-def _chosen(options: argparse.Namespace) -> Path:
-    if options.memory is not None and options.project is not None:
+def _path_of(which: Which) -> Path:
+    if which.memory is not None and which.project is not None:
         raise UsageError("memory: expected --memory or --project, got both; leave one out")
-    if options.memory is not None:
-        return Path(options.memory)
-    if options.project is not None:
-        return memory_path(options.project)
+    if which.memory is not None:
+        return which.memory
+    if which.project is not None:
+        return memory_path(which.project)
     found = known_memories()
     if len(found) != 1:
         names = ", ".join(path.parts[-3] for path in found[:10]) or "none"
@@ -98,10 +162,10 @@ def _chosen(options: argparse.Namespace) -> Path:
     return found[0]
 
 
-def _list(path: Path, options: argparse.Namespace) -> int:
+def _list(path: Path, *, every: bool, as_json: bool) -> int:
     contents = read_contents(path)
-    rows = [row for row in _rows(contents) if options.all or row["standing"] != "retracted"]
-    if options.json:
+    rows = [row for row in _rows(contents) if every or row["standing"] != "retracted"]
+    if as_json:
         print_all(json_line({name: value for name, value in row.items() if name != "whole"}) for row in rows)
     elif rows:
         print_all(columns(_HEAD, (_cells(row) for row in rows)))
@@ -109,17 +173,17 @@ def _list(path: Path, options: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def _show(path: Path, options: argparse.Namespace) -> int:
+def _show(path: Path, id: str, *, as_json: bool) -> int:
     contents = read_contents(path)
-    row = next((row for row in _rows(contents) if row["id"] == options.id), None)
+    row = next((row for row in _rows(contents) if row["id"] == id), None)
     if row is None:
-        raise UsageError(f"memory {path} has no {options.id!r}: expected an id of `orchestrator memory list --all`")
-    retraction = contents.retraction_of(options.id)
+        raise UsageError(f"memory {path} has no {id!r}: expected an id of `orchestrator memory list --all`")
+    retraction = contents.retraction_of(id)
     with closing(EpisodicMemory(path, project=contents.project)) as memory:
-        used = memory.affected_by(options.id)
+        used = memory.affected_by(id)
     retracted = None if retraction is None else _plain(attrs.asdict(retraction))
     fields: dict[str, Any] = {**row, "retracted": retracted, "used_by": _users(used)}
-    if options.json:
+    if as_json:
         print_all([json_line(fields)])
         return ExitCode.OK
     whole: dict[str, Any] = fields.pop("whole")
@@ -128,31 +192,16 @@ def _show(path: Path, options: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def _retract(path: Path, options: argparse.Namespace) -> int:
-    by = user_name() if options.by is None else options.by
+def _retract(path: Path, id: str, reason: str, by: str, *, as_json: bool) -> int:
     project = read_contents(path).project
     with closing(EpisodicMemory(path, project=project)) as memory:
-        used = memory.retract(options.id, reason=options.reason, by=by)
-    if options.json:
-        print_all([json_line({"id": options.id, "used_by": _users(used), "facts": list(used.facts)})])
+        used = memory.retract(id, reason=reason, by=by)
+    if as_json:
+        print_all([json_line({"id": id, "used_by": _users(used), "facts": list(used.facts)})])
     told = f"; told to {', '.join(used.harnesses)}: look at what they made of it" if used.harnesses else ""
     facts = f", with {len(used.facts)} facts derived from it" if used.facts else ""
-    streams.say(one_line(f"{options.id} is retracted{facts}{told}", 2000))
+    streams.say(one_line(f"{id} is retracted{facts}{told}", 2000))
     return ExitCode.OK
-
-
-def _export(path: Path, options: argparse.Namespace) -> int:
-    contents = read_contents(path)
-    print_all(json_line(row) for row in _rows(contents))
-    _say_what_is_left_out(contents, len(contents.episodes) + len(contents.facts))
-    return ExitCode.OK
-
-
-def _check(path: Path, options: argparse.Namespace) -> int:
-    found = diagnose(path, project=read_contents(path).project)
-    fields = _plain(attrs.asdict(found))
-    print_all([json_line(fields)] if options.json else _check_lines(found))
-    return ExitCode.OK if found.healthy else ExitCode.INTEGRITY
 
 
 def _check_lines(found: Diagnostics) -> Iterator[str]:
@@ -202,12 +251,3 @@ def _say_what_is_left_out(contents: Contents, shown: int) -> None:
         streams.say(f"{contents.path} holds nothing to show")
     if contents.dropped:
         streams.say(f"{len(contents.dropped)} rows of {contents.path} cannot be trusted and are left out: see `memory check`")
-
-
-_VERBS: dict[str, Callable[[Path, argparse.Namespace], int]] = {
-    "list": _list,
-    "show": _show,
-    "retract": _retract,
-    "export": _export,
-    "check": _check,
-}

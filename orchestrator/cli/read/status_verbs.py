@@ -1,9 +1,10 @@
-"""The verbs `status`, `steps`, `show` and `budgets`. They read the store only, so a run never waits for them."""
+"""The verbs `status`, `steps`, `show` and `budgets`. They only read the store, so a run never waits for them."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterator, Mapping
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,14 @@ from harnesses.budgets.pools import Account
 from harnesses.budgets.usage import THREAD
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
+from orchestrator.cli.following import looks
 from orchestrator.cli.operate.kill_switch_verb import in_words
-from orchestrator.cli.parsing import Add, add_common, add_verb, count, number, print_all, reader_of, store_of
-from orchestrator.cli.value_lines import columns, json_line, json_pretty, stamp_us, step_fields, step_line
+from orchestrator.cli.step_lines import step_line
+from orchestrator.cli.value_lines import columns, json_line, json_pretty, stamp_us, step_fields
+from orchestrator.cli.verb_options import USUAL, Common, Count, Name, StepNumber, print_all
 from orchestrator.codec import decode
-from orchestrator.control.control_client import ask_soon
 from orchestrator.errors import UsageError
-from orchestrator.history.state_at_step import find_harness, pages
+from orchestrator.history.past_reader import find_harness, pages
 from orchestrator.kill_switch import KillSwitch
 from orchestrator.lifecycle import Status
 from orchestrator.records import StepRecord
@@ -32,50 +34,96 @@ from orchestrator.store.sqlite.sqlite_rows import accounts
 from orchestrator.text.terminal_text import CAUSE_WIDTH, one_line
 
 _ANSWER_S = 2.0
-"""What `status` waits for a running program."""
+"""How long `status` waits for a running program."""
+_WATCH_S = 1.0
+_FOLLOW_S = 0.2
 _SHOWN = {"working": Status.RUNNING.value, "backing_off": Status.BACKING_OFF.value}
 
 
-def add_verbs(add: Add) -> None:
-    """Add the verbs."""
-    add_common(add_verb(add, "status", "show how far each harness is", _status))
-    steps = add_verb(add, "steps", "show the recorded steps of a harness", _steps)
-    steps.add_argument("name", metavar="NAME")
-    add_common(steps)
-    steps.add_argument("--after", metavar="N", type=count, default=0, help="leave out the first N steps")
-    steps.add_argument("--limit", metavar="N", type=count, help="show at most N steps")
-    show = add_verb(add, "show", "show all about one step", _show)
-    show.add_argument("name", metavar="NAME")
-    show.add_argument("step", metavar="STEP", type=number, help="its number, from 1")
-    show.add_argument("--state", action="store_true", help="also the whole state after the step")
-    add_common(show)
-    add_common(add_verb(add, "budgets", "show what may be spent, what is spent and what is left", _budgets))
+def status(*, watch: bool = False, common: Common = USUAL) -> int:
+    """Show how far each harness is.
 
+    It reads the store, and asks the program that runs on it what each harness is doing; a program that does not answer within
+    2 s is reported on standard error. With --watch, a terminal is redrawn every second, and a pipe gets a block for each
+    change, until the program ends; Ctrl-C ends only the watching.
 
-def _status(options: argparse.Namespace) -> int:
-    with closing(reader_of(options)) as reader:
-        if not print_all(status_lines(reader, as_json=options.json)):
+    Args:
+        watch: show it again when it changes, until the program ends
+    """
+    with closing(common.reader()) as reader:
+        if watch:
+            return _watch(reader, common)
+        if not print_all(status_lines(reader, as_json=common.json)):
             streams.say(f"{reader.location} has no harness yet")
-    if latched := in_words(KillSwitch(store_of(options))):
+    if latched := in_words(KillSwitch(common.store_path)):
         streams.say(latched)
     return ExitCode.OK
 
 
-def _steps(options: argparse.Namespace) -> int:
-    with closing(reader_of(options)) as reader:
-        print_all(steps_lines(reader, options.name, after=options.after, limit=options.limit, as_json=options.json))
+def _watch(reader: SqliteReader, common: Common) -> int:
+    """Show how far each harness is when that changes, until no program runs on the store."""
+    is_drawn = sys.stdout.isatty() and not common.json and os.environ.get("TERM", "dumb") != "dumb"
+    before: object = None
+    for _ in looks(reader.path, _WATCH_S):
+        found = look(reader, _lives(reader, is_quiet=before is not None))
+        now = [(at.record.name, at.activity, at.record.attempt, at.record.current_step, at.cause) for at in found]
+        if not is_drawn and now == before:
+            continue
+        if is_drawn:
+            sys.stdout.write("\x1b[H\x1b[2J" if before is None else "\x1b[H\x1b[J")
+        elif before is not None and not common.json:
+            sys.stdout.write("\n")
+        print_all(json_status(reader, {at.record.name: at.live for at in found if at.live}) if common.json else _table(found))
+        before = now
+    streams.say(f"no program runs on {common.store_path}")
     return ExitCode.OK
 
 
-def _show(options: argparse.Namespace) -> int:
-    with closing(reader_of(options)) as reader:
-        print_all(show_lines(reader, options.name, options.step, with_state=options.state, as_json=options.json))
+def steps(name: Name, /, *, after: Count = 0, limit: Count | None = None, follow: bool = False, common: Common = USUAL) -> int:
+    """Show the recorded steps of a harness.
+
+    A line has the number of the step, its time, the attempt, what the step did, and what changed in the state. Steps of
+    trading, feature and pipeline harnesses are summarised; --json has everything.
+
+    Args:
+        name: the name of the harness
+        after: leave out the first N steps
+        limit: show at most N steps
+        follow: go on with new steps until the program ends; Ctrl-C ends only the following
+    """
+    with closing(common.reader()) as reader:
+        for _ in looks(reader.path, _FOLLOW_S) if follow else [None]:
+            shown = 0
+            for record in _steps(reader, name, after, limit):
+                print_all([json_line(step_fields(record)) if common.json else step_line(record)])
+                after, shown = record.step_number, shown + 1
+            if limit is not None:
+                limit -= shown
+                if limit <= 0:
+                    return ExitCode.OK
+    if follow:
+        streams.say(f"no program runs on {common.store_path}")
     return ExitCode.OK
 
 
-def _budgets(options: argparse.Namespace) -> int:
-    store = store_of(options)
-    if not print_all(budgets_lines(read_accounts(store), as_json=options.json)):
+def show(name: Name, step: StepNumber | None = None, /, *, state: bool = False, common: Common = USUAL) -> int:
+    """Show everything about one step.
+
+    Args:
+        name: the name of the harness
+        step: the number of the step, from 1 (default: the newest)
+        state: also show the whole state after the step
+    """
+    with closing(common.reader()) as reader:
+        number = find_harness(reader, name).current_step if step is None else step
+        print_all(show_lines(reader, name, number, with_state=state, as_json=common.json))
+    return ExitCode.OK
+
+
+def budgets(*, common: Common = USUAL) -> int:
+    """Show budgets: limits, what is spent, and what is left."""
+    store = common.store_path
+    if not print_all(budgets_lines(read_accounts(store), as_json=common.json)):
         streams.say(f"{store} has no budget")
     return ExitCode.OK
 
@@ -83,20 +131,27 @@ def _budgets(options: argparse.Namespace) -> int:
 def status_lines(reader: SqliteReader, *, as_json: bool) -> Iterator[str]:
     """Yield what is known of each harness."""
     lives = _lives(reader)
-    if as_json:
-        yield from json_status(reader, lives)
-        return
-    if found := look(reader, lives):
+    yield from json_status(reader, lives) if as_json else _table(look(reader, lives))
+
+
+def _table(found: Sequence[At]) -> Iterator[str]:
+    if found:
         head = ("HARNESS", "STATUS", "ATTEMPT", "STEP", "LAST EVENT", "CAUSE")
         yield from columns(head, (_status_cells(at) for at in found))
 
 
-def _lives(reader: SqliteReader) -> Mapping[str, Live]:
-    """Return what the programs that run on a store say of their harnesses, those that answer at once."""
+def _lives(reader: SqliteReader, *, is_quiet: bool = False) -> Mapping[str, Live]:
+    """Return what the programs that run on a store say of their harnesses, those that answer at once.
+
+    Args:
+        is_quiet: do not report a program that does not answer.
+    """
     if not any(record.owned and record.status is Status.RUNNING for record in reader.harnesses()):
         return {}
+    from orchestrator.control.control_client import ask_soon
+
     replies, late = ask_soon(reader.path, "/status", _ANSWER_S)
-    if late:
+    if late and not is_quiet:
         streams.say(
             f"a program that runs on {reader.location} has not answered within {_ANSWER_S:g} s: its loop may be blocked"
         )
@@ -115,14 +170,13 @@ def _status_cells(at: At) -> tuple[str, ...]:
     return (record.name, status, *numbers, time, one_line(said, CAUSE_WIDTH))
 
 
-def steps_lines(reader: SqliteReader, name: str, *, after: int, limit: int | None, as_json: bool) -> Iterator[str]:
-    """Yield a line for each step that is recorded now, page by page."""
+def _steps(reader: SqliteReader, name: str, after: int, limit: int | None) -> Iterator[StepRecord]:
+    """Yield the steps that are recorded now, page by page."""
     for page in pages(reader, name, after=after, limit=limit):
         if page[0].step_number > after + 1:
             streams.say(f"steps {after + 1} to {page[0].step_number - 1} of {name!r} were pruned")
         after = page[-1].step_number
-        for record in page:
-            yield json_line(step_fields(record)) if as_json else step_line(record)
+        yield from page
 
 
 def show_lines(reader: SqliteReader, name: str, number: int, *, with_state: bool, as_json: bool) -> Iterator[str]:

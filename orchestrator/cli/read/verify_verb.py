@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from orchestrator.cli.exit_codes import ExitCode
-from orchestrator.cli.parsing import Add, add_common, add_verb, print_all, store_of
 from orchestrator.cli.value_lines import json_line, stamp_us
+from orchestrator.cli.verb_options import USUAL, Common, print_all
 from orchestrator.errors import StoreUnusable, UsageError
 from orchestrator.store.file.schema import APPLICATION_ID
 from orchestrator.store.integrity.chain_head import head_path
@@ -25,20 +27,22 @@ MOST = 100
 """Findings that are told one by one: after the first, the others are mostly its consequences."""
 
 
-def add_verbs(add: Add) -> None:
-    """Add the verb."""
-    verify = add_verb(add, "verify", "prove that nobody has changed what is recorded, or name what was changed", _verify)
-    verify.add_argument(
-        "--head", metavar="FILE|HASH", help="a head that was noted elsewhere; default: the one that lies beside the store"
-    )
-    verify.add_argument("--deep", action="store_true", help="also derive every state anew; takes longer")
-    add_common(verify)
+def verify(
+    *, head: Annotated[str | None, Parameter(metavar="FILE|HASH")] = None, deep: bool = False, common: Common = USUAL
+) -> int:
+    """Prove that nobody has changed what is recorded.
 
+    Names what was changed, dropped, inserted, reordered or truncated, the first finding first.
 
-def _verify(options: argparse.Namespace) -> int:
-    store = store_of(options)
-    proof = verified(store, options.head, deep=options.deep)
-    print_all(verify_lines(store, proof, as_json=options.json))
+    Exit codes: 0 nothing was changed, 5 something was.
+
+    Args:
+        head: a head that was noted elsewhere (default: the one beside the store)
+        deep: also derive every state anew; takes longer
+    """
+    store = common.store_path
+    proof = verified(store, head, deep=deep)
+    print_all(verify_lines(store, proof, as_json=common.json))
     return ExitCode.INTEGRITY if proof.findings else ExitCode.OK
 
 

@@ -32,7 +32,6 @@ from harnesses.governance.limits.guardrail_watch import telling, terms
 from harnesses.governance.limits.guardrails import MONEY_LIMITS, TASK_LIMITS, Guardrails
 from harnesses.governance.limits.loop_detection import SIDES
 from harnesses.runtime import ApprovalRule
-from orchestrator.cli.parsing import DEFAULT_STORE
 from orchestrator.cli.run.code_loading import call_guarded, load_attribute
 from orchestrator.cli.run.ready_made import READY_MADE
 from orchestrator.cli.run.run_file import RunFile, Table, convert
@@ -42,6 +41,7 @@ from orchestrator.errors import UsageError
 from orchestrator.handle import Handle
 from orchestrator.operator_restart import Renew
 from orchestrator.orchestrator import Orchestrator
+from orchestrator.text.command_hints import DEFAULT_STORE
 
 # What TOML gives has no types until it is converted.
 

@@ -19,7 +19,8 @@ from orchestrator.cli.operate.kill_switch_verb import in_words
 from orchestrator.cli.run.new_records import Notices, Tail
 from orchestrator.cli.run.run_progress import Progress, Rest, Row
 from orchestrator.cli.std_streams import abandon, say
-from orchestrator.cli.value_lines import brief, json_line, step_fields
+from orchestrator.cli.step_lines import output_line
+from orchestrator.cli.value_lines import json_line, step_fields
 from orchestrator.codec import decode, decode_step
 from orchestrator.kill_switch import KillSwitch
 from orchestrator.lifecycle import Status
@@ -238,7 +239,7 @@ class LiveTable(View):
         known = self._outputs.get(row.name, (0, ""))
         if row.step != known[0]:
             steps = self._store.steps(row.name, after=row.step - 1, limit=1)
-            known = (row.step, brief(steps[-1].output, 200) if steps else "")
+            known = (row.step, output_line(steps[-1], 200) if steps else "")
             self._outputs[row.name] = known
         return known[1]
 

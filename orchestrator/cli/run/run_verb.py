@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 from collections.abc import Awaitable, Callable, Generator, Mapping
@@ -10,16 +9,16 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import trio
 from attrs import define, field, frozen
+from cyclopts import Parameter
 
 from harnesses.diagnostics.error_groups import leaves
 from harnesses.diagnostics.extras import install_command
 from orchestrator.cli.exit_codes import EndedBySignal, ExitCode
 from orchestrator.cli.operate.kill_switch_verb import in_words
-from orchestrator.cli.parsing import DEFAULT_STORE, Add, add_common, add_verb, seconds
 from orchestrator.cli.run.code_loading import find_modules_in, is_program, read_script, run_program
 from orchestrator.cli.run.harness_factory import Made, make, make_all
 from orchestrator.cli.run.live_display import LiveTable, View, choose_view, follow
@@ -28,6 +27,7 @@ from orchestrator.cli.run.run_report import Result, report
 from orchestrator.cli.run.supervisor_tables import Opened
 from orchestrator.cli.run.watchdog import OUTSIDE_S, Watchdog
 from orchestrator.cli.std_streams import keep_talking, say
+from orchestrator.cli.verb_options import DEFAULT_STORE, USUAL, Common, FilePath, Seconds, WordsOrDash
 from orchestrator.control import control_server as serving
 from orchestrator.control.run_services import control_asked_for
 from orchestrator.errors import SystemTaskFailed, UsageError
@@ -49,59 +49,53 @@ _GIVE_TERMINAL_BACK = "\x1b[?25h\n"
 """Shows the cursor, and leaves the table's last line."""
 
 
-_PROGRAMS = """\
-What follows `--` are the arguments of a program: orchestrator run program.py -- --limit 40. A program chooses its own
-exit code, store and log. It takes orders from a second terminal, unless it says Orchestrator(control=False), or the
-environment ORCHESTRATOR_CONTROL=0."""
+def run(
+    file: FilePath,
+    /,
+    *arguments: Annotated[str, Parameter(metavar="-- ARG")],
+    log: Annotated[WordsOrDash | None, Parameter(metavar="PATH")] = None,
+    drain: Seconds | None = None,
+    metrics: Annotated[str | None, Parameter(metavar="HOST:PORT")] = None,
+    traces: Annotated[str | None, Parameter(metavar="URL")] = None,
+    quiet: bool = False,
+    common: Common = USUAL,
+) -> int:
+    """Run a run file (.toml), a supervisor script or a program (.py).
 
+    A supervisor script has `async def supervise(orchestrator)`; a program makes an Orchestrator itself. What follows `--` are
+    the arguments of a program: `orchestrator run program.py -- --limit 40`. A program chooses its own exit code, store and
+    log. It takes orders from a second terminal, unless it says Orchestrator(control=False), or the environment
+    ORCHESTRATOR_CONTROL=0.
 
-def add_verbs(add: Add) -> None:
-    """Add the verb."""
-    run = add_verb(add, "run", "run a run file (.toml), a supervisor script or a program (.py)", _run_file, _PROGRAMS)
-    run.add_argument(
-        "file",
-        metavar="FILE",
-        type=Path,
-        help="a .toml file, or a .py file: with `async def supervise(orchestrator)`, or a program that makes an Orchestrator",
-    )
-    add_common(run, "write every record to standard output when it is committed, as JSON")
-    run.add_argument("--log", metavar="PATH", help="append a JSON line for each record to this file; `-` is stdout")
-    run.add_argument(
-        "--drain",
-        metavar="S",
-        type=seconds,
-        help="seconds that harnesses get to end after a first Ctrl-C or SIGTERM (default: 10); a second one cancels at once; "
-        "5 s later the program ends in any case",
-    )
-    run.add_argument(
-        "--metrics",
-        metavar="HOST:PORT",
-        help="serve the numbers of the run to Prometheus; a port alone is one that only this machine can reach",
-    )
-    run.add_argument(
-        "--traces",
-        metavar="URL",
-        help="send a span for each attempt, step and effect to a collector (default: what OTEL_* variables say, or none)",
-    )
-    run.add_argument("--quiet", action="store_true", help="say nothing but what failed")
+    With --json, every record is written to standard output when it is committed.
 
+    Exit codes: 0 ok, 1 a harness failed, 2 usage, 3 stopped and can be resumed, 4 waiting for a person, 5 the store
+    contradicts itself, 6 effects of unknown outcome, 75 owned by another process, 130 and 143 ended by SIGINT and SIGTERM.
 
-def _run_file(options: argparse.Namespace) -> int:
-    store = options.store or os.environ.get("ORCHESTRATOR_STORE") or None
-    return run(
-        RunOptions(
-            file=options.file,
-            store=store,
-            log=options.log,
-            as_json=options.json,
-            drain_s=options.drain,
-            quiet=options.quiet,
-            metrics=options.metrics,
-            traces=options.traces,
-            is_store_given=bool(options.store),
-            arguments=tuple(options.arguments),
-        )
+    Args:
+        file: a .toml or a .py file
+        arguments: arguments of a program
+        log: append a JSON line for each record to this file; - is standard output
+        drain: seconds that harnesses get to end after a first Ctrl-C or SIGTERM (default: 10); a second one cancels at once;
+            5 s
+            later the program ends in any case
+        metrics: serve the metrics of the run to Prometheus; a port alone is one that only this machine can reach
+        traces: send a span for each attempt, step and effect to a collector (default: what OTEL_* variables say, or none)
+        quiet: report only what failed
+    """
+    options = RunOptions(
+        file=file,
+        store=common.store or os.environ.get("ORCHESTRATOR_STORE") or None,
+        log=log,
+        as_json=common.json,
+        drain_s=drain,
+        quiet=quiet,
+        metrics=metrics,
+        traces=traces,
+        is_store_given=bool(common.store),
+        arguments=arguments,
     )
+    return run_file(options)
 
 
 @frozen(kw_only=True)
@@ -143,7 +137,7 @@ class _Phase:
     """A signal that came between Trio's start and the orchestrator's."""
 
 
-def run(options: RunOptions) -> int:
+def run_file(options: RunOptions) -> int:
     """Run a file to its end and return the exit code.
 
     Raises:
@@ -218,19 +212,19 @@ def read_program(file: Path, options: RunOptions) -> Program:
         raise UsageError(f"{file} is not there: expected a run file (.toml) or a supervisor script (.py); check the path")
     if file.suffix == ".py":
         return Program(supervise=read_script(file), is_script=True)
-    run_file = read_run_file(file)
+    read = read_run_file(file)
     find_modules_in(file.parent, Path.cwd())
-    store = options.store or run_file.store or DEFAULT_STORE
-    all_made = make_all(run_file, store)
+    store = options.store or read.store or DEFAULT_STORE
+    all_made = make_all(read, store)
 
     path = file.absolute()
 
     async def supervise(orchestrator: Orchestrator) -> None:
-        groups = run_file.groups.open(orchestrator)
+        groups = read.groups.open(orchestrator)
         for made in all_made:
             _start(made, orchestrator, Origin(path, store, groups))
 
-    return Program(supervise=supervise, store=run_file.store, log=run_file.log, options=run_file.options)
+    return Program(supervise=supervise, store=read.store, log=read.log, options=read.options)
 
 
 @frozen
@@ -253,15 +247,15 @@ def _renew(name: str, orchestrator: Orchestrator, origin: Origin) -> Callable[[]
         UsageError: the file cannot be read, or the harness cannot be made.
     """
     file = origin.file
-    run_file = read_run_file(file)
-    table = next((table for table in run_file.harnesses if table.config.name == name), None)
+    read = read_run_file(file)
+    table = next((table for table in read.harnesses if table.config.name == name), None)
     if table is None:
         raise UsageError(f"{file} has no harness {name!r} any more: expected its table; put it back, or leave it ended")
     made = make(table, origin.store)
     origin.groups.supervisor(made.supervisor, name)
     origin.groups.pool(made.pool, name)
-    budgets = run_file.groups.budgets()
-    budgets[RUN] = run_file.options.get("budget")
+    budgets = read.groups.budgets()
+    budgets[RUN] = read.options.get("budget")
 
     def start() -> Handle:
         orchestrator.fund_again(budgets)

@@ -39,21 +39,26 @@ READING = [
 MISTAKES = {
     "show three 4": "harness 'three' has no step 4: expected a number from 1 to 3; see `orchestrator steps three`",
     "show three 0": "harness 'three' has no step 0: expected a number from 1 to 3",
-    "show three -1": "argument STEP: expected a step number from 1 up, was '-1'",
-    "show three 999999999999999999999999999999": "argument STEP: expected a whole number from 0 up, was '999",
+    "show three -1": "show: STEP: expected a step number from 1 up, got '-1'",
+    "show three 999999999999999999999999999999": "show: STEP: expected a whole number from 0 up, got '999",
     "show nobody 1": "no harness 'nobody' in run.db: expected one of three, failing, saving, hostile",
     "steps nobody": "no harness 'nobody' in run.db: expected one of three, failing, saving, hostile",
     "export nobody": "no harness 'nobody' in run.db: expected one of three, failing, saving, hostile",
-    "steps three --after -1": "argument --after: expected a whole number from 0 up, was '-1'",
-    "steps three --limit x": "argument --limit: expected a whole number from 0 up, was 'x'",
-    "steps": "the following arguments are required: NAME; see `orchestrator steps --help`",
-    "stats": "argument VERB: invalid choice: 'stats'",
-    "status --sto x": "unrecognized arguments: --sto x",
+    "steps three --after -1": "steps: --after: expected a whole number from 0 up, got '-1'",
+    "steps three --limit x": "steps: --limit: expected a whole number from 0 up, got 'x'",
+    "steps": "steps: NAME is missing; see `orchestrator steps --help`",
+    "stats": "unknown verb 'stats'; did you mean status?; see `orchestrator --help`",
+    "--jsn": "unknown option --jsn; did you mean --json?; see `orchestrator --help`",
+    "status --sto x": "status: unknown option --sto; did you mean --store?; see `orchestrator status --help`",
+    "status x": "status: expected no further argument, got 'x'; see `orchestrator status --help`",
+    "memory lst": "memory: expected no further argument, got 'lst'; did you mean list?; see `orchestrator memory --help`",
+    "kill-switch no": "kill-switch: on|off: expected one of on, off, got 'no'",
+    "steps three --limit": "steps: --limit needs a value; see `orchestrator steps --help`",
     "status --store none.db": "none.db is not there: expected a store; check --store, or run something first",
     "status --store .": "is a folder: expected a file",
     "run none.toml": "none.toml is not there: expected a run file (.toml) or a supervisor script (.py)",
     "run run.db": "run.db: expected a run file (.toml) or a supervisor script (.py)",
-    "run none.toml --drain 0": "argument --drain: expected seconds above 0, was '0'",
+    "run none.toml --drain 0": "run: --drain: expected seconds above 0, got '0'",
 }
 
 
@@ -284,11 +289,11 @@ def test_help_has_an_example_and_the_exit_codes(said: Said) -> None:
 
     assert (done.code, done.err) == (0, "")
     assert "orchestrator run examples/run.toml" in done.out
-    assert "3 stopped and resumable" in done.out
+    assert "3    stopped, can be resumed" in done.out
 
 
-def test_without_a_verb_the_help_is_talk_and_the_code_usage(said: Said) -> None:
-    assert said[""] == Ended(2, "", said["--help"].out)
+def test_without_a_verb_the_help_is_printed_and_the_code_is_0(said: Said) -> None:
+    assert said[""] == said["--help"]
 
 
 def test_the_version_is_data(said: Said) -> None:

@@ -210,7 +210,7 @@ def test_pictures_are_written_to_a_folder(folder: Path) -> None:
     ("words", "said"),
     [
         (["nowhere.db"], "nowhere.db is not there"),
-        (["run.db", "summary", "more"], "summary takes nothing after it: expected options, was 'more'"),
+        (["run.db", "summary", "more"], "summary takes nothing after it: expected options, got 'more'"),
         (["run.db", "why"], "why needs the name of a harness"),
         (["run.db", "why", "three", "x"], "why three: step: expected a whole number"),
         (["run.db", "why", "nobody"], "no harness 'nobody': expected one of crash, hostile, three"),
@@ -220,7 +220,7 @@ def test_pictures_are_written_to_a_folder(folder: Path) -> None:
         (["run.db", "--csv", "--table", "none"], "summary has no table 'none': expected one of harnesses, latency"),
         (["run.db", "--csv", "--json"], "--json, --csv and --html contradict each other"),
         (["run.db", "--format", "png"], "--format is that of pictures"),
-        (["run.db", "slow", "--match", "class"], "--match is for two runs: expected the question compare, was 'slow'"),
+        (["run.db", "slow", "--match", "class"], "--match is for two runs: expected the question compare, got 'slow'"),
         (["sumary"], "no such question: 'sumary', and no run of that name; expected one of summary, timeline, "),
         (["run.db", "thruput"], "no such question: 'thruput'"),
         (["run.db", "sumary"], "did you mean 'summary'?"),

@@ -96,7 +96,7 @@ def test_the_state_is_shown_with_its_hash(command: Command, done: dict[str, Ende
         ("state buying 9", "'buying' has no step 9"),
         ("state selling 1", "no harness 'selling'"),
         ("replay --speed max --harness other", "no harness 'other'"),
-        ("replay --speed 0", "expected a number above 0, or max, was '0'"),
+        ("replay --speed 0", "expected a number above 0, or max, got '0'"),
         ("replay --speed max missing.jsonl", "missing.jsonl cannot be read"),
         (f"rejudge buying {HERE}:running", "tried to run something"),
         (f"rejudge buying {HERE}:nothing", "has no 'nothing'"),
@@ -160,7 +160,7 @@ def test_a_fork_is_made_shown_started_and_proven(tmp_path: Path) -> None:
         trio.run(lambda: run(path, 6, name="other", times=100))
         (again,) = command.each(["verify", "--deep"])
 
-    assert (made.code, made.err) == (0, "other is made from buying at step 3; start it to go on from there\n")
+    assert (made.code, made.err) == (0, "other is made from buying at step 3; start it to continue from there\n")
     assert into.objects == [{"harness": "other", "origin": "buying", "step_number": 2, "seq": 3, "store": "other.db"}]
     (fork,) = [harness for harness in status.objects if harness["harness"] == "other"]
     assert (fork["status"], fork["current_step"], fork["attempt"], fork["owned"]) == ("new", 3, 1, False)

@@ -465,7 +465,7 @@ def test_the_packages_it_looks_for_are_those_that_are_declared() -> None:
 def test_every_extra_for_users_is_looked_for() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
-    assert set(declared) - {"test", "examples"} == set(doctor_machine.EXTRAS)
+    assert set(declared) - {"test", "examples", "docs"} == set(doctor_machine.EXTRAS)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from pyarrow import parquet
 
 from orchestrator import Orchestrator, UnknownHarness, UsageError
 from orchestrator.cli.export.export_formats import COLUMNS, export, harmless
-from orchestrator.history.state_at_step import pages
+from orchestrator.history.past_reader import pages
 from orchestrator.store import SqliteReader
 from tests.orchestrator.commanded import HOSTILE, Hostile, Three
 from tests.orchestrator.commanding import Command, ended, surroundings

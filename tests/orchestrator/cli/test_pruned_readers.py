@@ -12,7 +12,7 @@ import trio
 
 from harnesses import BaseHarness
 from orchestrator import Orchestrator
-from orchestrator.history.state_at_step import pages
+from orchestrator.history.past_reader import pages
 from orchestrator.store import SqliteReader
 from orchestrator.store.pruning.prune_plan import Rule
 from orchestrator.store.pruning.prune_store import prune

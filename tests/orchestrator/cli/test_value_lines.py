@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harnesses.step import StateDelta
-from orchestrator.cli.value_lines import brief, columns, json_line, json_pretty, stamp, stamp_us, step_fields, step_line
+from orchestrator.cli.step_lines import step_line
+from orchestrator.cli.value_lines import brief, columns, json_line, json_pretty, stamp, stamp_us, step_fields
 from orchestrator.records import StepRecord
 from tests.orchestrator.commanded import HOSTILE
 
