@@ -20,7 +20,7 @@ from random import Random
 
 from attrs import define, field
 
-from orchestrator.cli.export.prune_verb import vacuum
+from orchestrator.cli.export.prune_verb import vacuum_store as vacuum
 from orchestrator.errors import UsageError
 from orchestrator.history.forking import fork
 from orchestrator.store import SqliteReader, SqliteStore

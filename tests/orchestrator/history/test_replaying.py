@@ -149,7 +149,7 @@ class Counted(MemoryStore):
 
 
 async def test_no_more_than_a_page_is_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_at_step, "PAGE", 4)
+    monkeypatch.setattr(past_reader, "PAGE", 4)
     store = Counted()
     claimed = claim(store, "one")
     store.commit([StepRow(claimed.harness, 1, 1, step, TIME_US, '{"input":0,"output":0,"delta":{}}') for step in range(1, 20)])
