@@ -15,7 +15,7 @@ import trio
 from harnesses import BaseHarness
 from orchestrator import MemoryStore, Orchestrator, Record, SqliteStore, UnknownHarness, UsageError
 from orchestrator.codec import decode
-from orchestrator.history import replay, replay_into, state_at_step
+from orchestrator.history import past_reader, replay, replay_into
 from orchestrator.store.conformance import TIME_US, claim
 from orchestrator.store.store_protocol import StepRow
 
