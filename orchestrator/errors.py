@@ -1,55 +1,55 @@
 """Every exception of the project. The class says whose fault it is, the message what to do.
 
     OrchestratorError
-    ├── HarnessError                 a harness broke a rule: its author can mend it
+    ├── HarnessError                 a harness broke a rule: its author can fix it
     │   ├── ScopeError               a cancel scope or nursery left open, or a `yield` during clean-up
-    │   ├── NoRestart                no restart can mend it: the harness fails at once
+    │   ├── NoRestart                no restart can help: the harness fails at once
     │   │   ├── HarnessMisuse        a call at the wrong moment, or with a wrong value
-    │   │   │   └── GuardrailError   a guardrail that cannot be
+    │   │   │   └── GuardrailError   an invalid guardrail
     │   │   ├── StateError           a change returned no usable state
     │   │   ├── Unstorable           a value that cannot be put on disk and read back
     │   │   │   └── RecordTooLarge   … for one record is larger than `max_record_bytes`
-    │   │   ├── InvalidRequest       a feature list or policy that cannot be; see `harnesses.features.errors`
-    │   │   └── PipelineInvalid      stages or tasks that cannot be
+    │   │   ├── InvalidRequest       an invalid feature list or policy; see `harnesses.features.errors`
+    │   │   └── PipelineInvalid      invalid stages or tasks
     │   ├── FeatureError             … and the other five kinds of errors of feature lists
-    │   ├── ContractError            what a builder or validator has handed in is none, with the path of each mistake
-    │   │   └── NotClaimed           … it is not of the attempt under way
-    │   ├── EvidenceError            an entry of the evidence ledger that cannot be
-    │   ├── NoProgressMade           the same again and again: it is started afresh
+    │   ├── ContractError            a builder's or validator's contract is not valid, with the path of each mistake
+    │   │   └── NotClaimed           … because it does not belong to the attempt in progress
+    │   ├── EvidenceError            an invalid entry of the evidence ledger
+    │   ├── NoProgressMade           the same output again and again: the harness is restarted
     │   ├── MemoryUnusable           the file of an episodic memory cannot be used
-    │   │   └── EmbedderMissing      … the package that says what texts mean is not installed
-    │   ├── Refused                  the world has said no to an effect: it has certainly not happened
-    │   │   └── ApprovalDenied       … a person has: a harness that lets it pass is blocked
-    │   ├── Waiting                  a person has to do something: the harness is blocked
+    │   │   └── EmbedderMissing      … because the package for text embeddings is not installed
+    │   ├── Refused                  an effect was refused: it has certainly not happened
+    │   │   └── ApprovalDenied       … by a person: a harness that does not catch it is blocked
+    │   ├── Waiting                  human action is needed: the harness is blocked
     │   │   ├── NotReady             a program or package is not installed
-    │   │   ├── UnknownOutcome       nobody knows whether an effect has happened
+    │   │   ├── UnknownOutcome       it is unknown whether an effect has happened
     │   │   ├── Latched              the kill switch is on: no effect may begin
     │   │   ├── GuardrailTripped     a guardrail has been reached
-    │   │   ├── ApprovalExpired      nobody has answered in time
-    │   │   └── ApprovalInvalid      what is on record of an approval cannot be trusted
+    │   │   ├── ApprovalExpired      a request was not answered in time
+    │   │   └── ApprovalInvalid      the records of an approval cannot be trusted
     │   ├── BudgetExhausted          a budget does not allow a spend
-    │   ├── MailboxFull              as many messages wait as a mailbox may have; nothing was sent
-    │   ├── AskTimeout               nobody has replied in time
+    │   ├── MailboxFull              a mailbox is at its limit; nothing was sent
+    │   ├── AskTimeout               no reply came in time
     │   ├── StepTimeout              no `yield` within `step_timeout_s`
-    │   └── DeadlineExceeded         not done by `deadline_s`
-    ├── UsageError                   the caller asked for something that cannot be: a name, a run file, an option
+    │   └── DeadlineExceeded         not finished by `deadline_s`
+    ├── UsageError                   the caller passed something invalid: a name, a run file, an option
     │   ├── StateChanged             a state class that has changed shape, without a migration
-    │   ├── UnknownHarness           no harness of that name in the store, or beside one that runs alone
-    │   └── AlreadyRunning           that name runs already in this orchestrator
-    ├── HarnessFailed                a harness crashed and is not started again (in the `ExceptionGroup` at the end)
+    │   ├── UnknownHarness           there is no harness of that name
+    │   └── AlreadyRunning           a harness of that name is running in this orchestrator
+    ├── HarnessFailed                a harness crashed and is not restarted (in the `ExceptionGroup` at the end)
     │   └── GaveUp                   … because it crashed too often
-    ├── StoreError                   the world: disk, file, lock. Nothing acknowledged is lost
+    ├── StoreError                   the environment failed: disk, file, lock. Nothing acknowledged is lost
     │   ├── StoreUnusable            not a database, not ours, newer than this program, read-only
     │   ├── StoreCorrupt             the file contradicts itself
     │   ├── StoreBusy                another process held the write lock for too long
-    │   └── StoreLost                a commit failed: the group stops
+    │   └── StoreLost                a commit failed: all harnesses stop
     ├── OwnershipError
     │   ├── OwnedElsewhere           a living process runs that harness
     │   └── OwnershipLost            another process took that harness over
-    ├── SystemTaskFailed             a callback or system task of Trio raised: Trio ends the whole program
-    └── IllegalTransition            an event that may not follow: a defect of this program
+    ├── SystemTaskFailed             a callback or system task of Trio raised: Trio ends the program
+    └── IllegalTransition            an event that is not allowed: a defect of this program
 
-The first branch, `UsageError` and `UnknownHarness` are defined in `harnesses.errors`, which knows nothing of this package.
+The first branch, `UsageError` and `UnknownHarness` are defined in `harnesses.errors`, which does not depend on this package.
 """
 
 from __future__ import annotations

@@ -22,9 +22,9 @@ LEAST_STEPS = 32
 MOST_BYTES = 4_000_000
 """Bytes of steps after which a snapshot is due, however few they are, unless the state is larger: reading them takes 10 ms."""
 LEAST_BYTES = 256
-"""Minimum that a step counts for, bytes, however small its delta …"""
+"""Minimum that a step counts for, bytes, however small its delta."""
 LEAST_OF_LARGE = 512
-"""… and the same for a state of 1 MB and more. A state of up to 1 MB is at most 2,000 deltas from a snapshot: about 10 ms."""
+"""The same minimum for a state of 1 MB and more. Up to 1 MB, a state is at most 2,000 deltas from a snapshot: about 10 ms."""
 FAR_STEPS = 2_000
 """Number of steps after which a snapshot is due, as long as no step counts for more than the minimum."""
 UNCHANGED = 4

@@ -22,7 +22,7 @@ from attrs import frozen
 LEAST_S = 60.0
 """Age in seconds below which no step is called hung, unless it has a `step_timeout_s`."""
 UNKNOWN_S = 600.0
-"""The same limit where fewer than `FEWEST` steps are known."""
+"""Age in seconds below which no step is called hung while fewer than `FEWEST` steps are known."""
 TIMES = 10.0
 """A step is hung when it takes this many times the usual duration."""
 FEWEST = 3

@@ -232,7 +232,7 @@ class Claimed:
     migrated: bool = False
     """Whether `state` was migrated after `step`, so that no step has it in its delta yet."""
     kept: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
-    """What was kept with the last step, by name: `ticks`, the progress of the harness's tickers; `governance`."""
+    """Data kept with the last step, by name: `ticks` (the progress of the harness's tickers) and `governance`."""
     children: Sequence[ChildRecord] = ()
     """Its children, oldest first."""
 

@@ -35,7 +35,7 @@ class Climb:
     points: tuple[tuple[int, int], ...]
     """Time in microseconds since 1970, and how many features pass from then on."""
     failed: tuple[tuple[int, int], ...]
-    """The same, at each failed try."""
+    """Time of each failed try, in microseconds since 1970, and how many features passed then."""
     regressed: int
     tries: int
 

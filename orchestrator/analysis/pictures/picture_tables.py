@@ -194,7 +194,7 @@ SIGNS = {
     "completed": Sign("completed", "circle"),
     "": Sign("was running", "triangle-right"),
 }
-"""By the kind of the event; `killed` if there is none and the attempt is over, empty if it may be running."""
+"""Signs by the kind of the final event; `killed` for an attempt that ended without one, empty for one that may be running."""
 
 
 CROSS = {"type": "point", "shape": SIGNS["failed"].shape, "color": ALARM, "opacity": 1}

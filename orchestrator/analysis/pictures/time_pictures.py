@@ -20,7 +20,7 @@ from orchestrator.analysis.pictures import chart_layers as chart
 from orchestrator.analysis.pictures import picture_tables as tables
 
 _CHANCE = 3
-"""If no interval has more steps than this, differences between them are chance."""
+"""Number of steps in an interval up to which differences between intervals are taken for chance."""
 _LEVELS = ("few", "more", "most")
 _LEVEL_INKS = ("#9fb3c8", MID, DEEP)
 

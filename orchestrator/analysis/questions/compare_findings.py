@@ -55,7 +55,7 @@ class Finding:
     """Interval of the ratio of the second value to the first, at the level."""
     repeats: tuple[int, int] = (1, 1)
     by: str = ""
-    """What the figure is repeated by."""
+    """Name of the repetitions, such as `steps`."""
 
     @property
     def change(self) -> float | None:

@@ -1,7 +1,7 @@
 """The figures of each harness and of all together, read in one pass.
 
-work     from the resumption of `execute()` to its yield, including time in agents, in effects and waiting; the rest is own
-code commit   from the yield to being on disk          held     at the pause gate
+work     from the resumption of `execute()` to its yield: in agents, in effects, waiting, and in its own code
+commit   from the yield to being on disk          held     at the pause gate
 alive    from the start of an attempt to its end, or to its last record; if its first steps are gone, from the oldest one
 """
 

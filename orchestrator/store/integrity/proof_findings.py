@@ -108,9 +108,9 @@ class Account:
     hashes: dict[int, tuple[str, int]] = field(factory=dict[int, tuple[str, int]])
     """Hash and last record of each seal."""
     expected: dict[int, int] = field(factory=dict[int, int])
-    """Expected marks of the records under seals that do not match …"""
+    """Expected marks of the records under seals that do not match."""
     actual: dict[int, int] = field(factory=dict[int, int])
-    """… and their actual marks."""
+    """Actual marks of the records under seals that do not match."""
     tail: dict[int, int] = field(factory=dict[int, int])
     """Marks of the unsealed records."""
     repairs: list[int] = field(factory=list[int])

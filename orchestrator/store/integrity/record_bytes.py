@@ -76,5 +76,5 @@ def _open_column(db: sqlite3.Connection, seq: int, column: str, value: Any) -> A
 
 
 def text_bytes(value: Any) -> bytes:
-    """Return text as bytes; a value of another type, never written by a program, as bytes that no program writes."""
+    """Return text as bytes. Values of other types, which only tampering leaves, give bytes that match no valid text."""
     return (value if isinstance(value, str) else ascii(value)).encode("utf-8", "surrogateescape")

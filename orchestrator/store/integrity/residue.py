@@ -35,9 +35,9 @@ class Base:
     position: int = 0
     """Position of the last removed seal; 0 if nothing was pruned."""
     hash: str = ""
-    """Hash of that seal."""
+    """Hash of the last removed seal."""
     last_seq: int = 0
-    """The last record under it. Records up to this one are under residues."""
+    """The last record under the last removed seal. Records up to this one are under residues."""
     by: str = ""
     time_us: int = 0
 

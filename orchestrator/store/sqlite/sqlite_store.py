@@ -58,7 +58,7 @@ _ENCRYPTED_LATELY = """
 SELECT kind, body FROM records
 WHERE seq > (SELECT max(seq) FROM records) - 1000 AND instr(body, 'encrypted:v1:') ORDER BY seq DESC
 """
-"""Checks steps too: in harnesses older than the key, only the states of later steps are encrypted."""
+"""Finds encrypted fields in recent records, since in harnesses older than the key the initial state is not encrypted."""
 
 
 class _Moved(Exception):
