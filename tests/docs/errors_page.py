@@ -29,7 +29,7 @@ An error that leaves `execute()` decides what becomes of the harness:
 
 | then | meaning |
 |---|---|
-| restarted | a crash: the [supervisor](../concepts/supervision.md) starts another attempt, within `intensity` |
+| restarted | a crash: the [supervisor](../how-to/supervisors.md) starts another attempt, within `intensity` |
 | fails | no restart can mend it: the outcome is `failed` at once |
 | blocked | a person has to act: the outcome is `blocked`; `orchestrator start NAME` continues |
 | budget spent | the outcome is `budget_spent` |
