@@ -171,7 +171,7 @@ def an_overspend_is_an_error_and_charged_in_full(store: Store) -> None:
     result = do(store, SettleSpend(id, TIME_US, Spend(tokens=12)))
 
     assert isinstance(result, HarnessMisuse), result
-    assert "expected at most the 10 tokens reserved, was 12" in str(result)
+    assert "expected at most the 10 tokens reserved, got 12" in str(result)
     assert tokens(store) == (10, 0)
     assert decode(store.records()[-1].body)["change"] == "overspent"
     assert decode(store.records()[-1].body)["spent"] == {"tokens": 12}
