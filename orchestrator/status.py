@@ -181,7 +181,7 @@ class Shown:
     record: ApprovalRecord
     standing: Standing
     request: dict[str, Any]
-    """Its fields; empty if they cannot be read."""
+    """Fields of the request; empty if they cannot be read."""
     is_current: bool
     """Whether the step that made the request is still in progress."""
     left_s: float = 0.0

@@ -158,7 +158,7 @@ class Teller:
     recorder: Recorder
     lines: Lines
     working: dict[str, set[Callable[[str], None]]] = field(factory=dict[str, set[Callable[[str], None]]])
-    """By pool: functions that stop the agents spending from it now."""
+    """Functions that stop the agents spending from a pool now, by the name of the pool."""
 
 
 @frozen(eq=False)

@@ -172,7 +172,7 @@ class ChildOrders:
 
 
 class Sibling(Protocol):
-    """What a restart does to another child of the supervisor."""
+    """Another child of the supervisor, with the operations that a restart needs."""
 
     spec: ChildSpec
     record: StatusRecord

@@ -113,7 +113,7 @@ class LoopWatch:
     _harnesses: Container[str]
     _ended: threading.Event = field(factory=threading.Event)
     _tallies: dict[str, _Tally] = field(factory=dict[str, _Tally])
-    """By harness; only the loop's thread records, only the watchdog thread prints."""
+    """Blocked time by harness; only the loop's thread records, only the watchdog thread prints."""
     _stay: _Stay | None = None
     _key: tuple[int, int] | None = None
     _looked: tuple[float, Spent] | None = None

@@ -31,7 +31,7 @@ class Readied:
 
     state: Any
     migrated: str | None = None
-    """Its JSON, if it was migrated now."""
+    """JSON of the state, if it was migrated now."""
     is_whole: bool = False
     """Whether it differs from the stored state, so that the next step records it as a whole."""
 

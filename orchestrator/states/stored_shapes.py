@@ -53,7 +53,7 @@ _Node: TypeAlias = Any
 class _Walk:
     faults: dict[Fault, None] = field(factory=dict[Fault, None])
     known: dict[int, _Fields | None] = field(factory=dict[int, "_Fields | None"])
-    """By the identity of the type, so that a type used in thousands of records is inspected once."""
+    """Fields by the identity of their type, so that a type used in thousands of records is inspected once."""
 
     def visit(self, path: str, data: Any, kind: _Node) -> None:
         """Compare data with a type, recursively."""

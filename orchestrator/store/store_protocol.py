@@ -197,7 +197,7 @@ class Fork:
     name: str
     origin: str
     step: int
-    """From 0, which is the initial state."""
+    """Number of the last copied step; 0 is the initial state."""
     time_us: int
     past: Past | None = None
     """Data of the origin, if that is in another store."""
@@ -234,7 +234,7 @@ class Claimed:
     kept: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
     """Data kept with the last step, by name: `ticks` (the progress of the harness's tickers) and `governance`."""
     children: Sequence[ChildRecord] = ()
-    """Its children, oldest first."""
+    """Children of the harness, oldest first."""
 
 
 class Committed(NamedTuple):
@@ -255,7 +255,7 @@ class Committed(NamedTuple):
     sent: Sequence[int] = ()
     """`seq`s of the messages that steps sent, in order; 0 for one whose step was not written."""
     refused: Mapping[int, OrchestratorError] = MappingProxyType({})
-    """By harness: why its step was not written, because a message could not be delivered."""
+    """Errors of the steps that were not written because a message could not be delivered, by harness."""
 
 
 class Store(Protocol):

@@ -61,7 +61,7 @@ class Roll:
     """Label of each, in the order of `names`."""
     steps: dict[str, int]
     span: Span
-    """From the first record to the last."""
+    """Time from the first record to the last."""
     notes: tuple[str, ...]
     """Which harnesses are left out."""
 

@@ -69,7 +69,7 @@ _MUCH = 0.25
 """Share of the time from which a normally small part is mentioned."""
 _MOST = 0.5
 _TAIL = 10.0
-"""Ratio of the 99th percentile to the median from which it is mentioned."""
+"""A 99th percentile of at least this many times the median is mentioned."""
 _SHOWN = 5
 """Limit on the harnesses that a sentence names."""
 _QUIET = 10.0

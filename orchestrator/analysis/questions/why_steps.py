@@ -35,7 +35,9 @@ _MADE = """
     LEFT JOIN (SELECT harness, "timestamp" AS at, step_number FROM steps WHERE list_contains(?, harness)) s
     ON s.harness = m.sender AND s.at < m.at GROUP BY m.seq
 """
-"""By time, since a message committed with its step comes after it, and one of an earlier version before it."""
+"""Query for the sender's last step before each message. By time and not by `seq`, since earlier versions recorded a message
+before the step that it was sent with, and this one does so after it.
+"""
 _BUDGETS = """
     SELECT pools, coalesce(amounts, spent)::VARCHAR FROM budgets
     WHERE harness = ? AND change IN ('settled', 'forfeited', 'charged') ORDER BY seq

@@ -208,7 +208,7 @@ class Move:
     seal: int
     base: Base
     residues: Mapping[int, str | None]
-    """Its notes on residues, by position; None for a removed one."""
+    """Notes of the seal on residues, by position; None for a removed residue."""
 
 
 def find_lost_note(db: sqlite3.Connection, account: Account) -> LostNote | None:

@@ -69,7 +69,7 @@ class Proof:
     """The result of verifying a store."""
 
     findings: Sequence[Finding]
-    """In order of the records; those without a record come last."""
+    """Findings in order of their records; those without a record come last."""
     seals: int = 0
     records: int = 0
     """Number of the last sealed record."""

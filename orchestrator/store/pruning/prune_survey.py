@@ -41,7 +41,7 @@ class Portion:
     """The work of one commit: consecutive seals, and the records under them."""
 
     base: Base
-    """Where the chain begins before it."""
+    """Where the chain begins before this portion is pruned."""
     positions: list[int] = field(factory=list[int])
     hashes: list[str] = field(factory=list[str])
     """Hashes of these seals."""
@@ -74,7 +74,7 @@ class Portion:
         return bool(self.runs) or self.position > base.position
 
     def base_after(self, by: str, time_us: int) -> Base:
-        """Return where the chain begins after it."""
+        """Return where the chain begins once this portion is pruned."""
         old = self.base
         if self.position <= old.position:
             return Base(old.position, old.hash, old.last_seq, by, time_us)
