@@ -95,13 +95,14 @@ def _by(one: Mapping[str, Any]) -> str:
 def _feature(given: Mapping[str, Any], made: Mapping[str, Any]) -> Iterator[str]:
     """Yield which feature was worked and what came of it, then the verdict on it."""
     feature, kind = given.get("feature_id"), str(given["kind"]).replace("_", " ")
-    turn = f" {given['turn']}" if kind == "turn" else ""
-    subject = f"feature {feature}, {kind}{turn}" if feature else kind
-    yield f"{subject}: {str(made['status']).replace('_', ' ')}"
-    verdict = _fields(made.get("verdict"))
+    what = f"try {given['turn']}" if kind == "turn" else kind
+    yield f"{f'feature {feature}, ' if feature else ''}{what}: {str(made['status']).replace('_', ' ')}"
+    verdict, note = _fields(made.get("verdict")), str(made.get("note") or "")
     if verdict:
-        yield f"{verdict.get('validator')} {'accepts' if verdict.get('passed') else 'rejects'}: {verdict.get('evidence')}"
-    yield str(made.get("note") or "").removeprefix(f"feature {feature}: ")
+        yield f"{'accepted' if verdict.get('passed') else 'rejected'} by {verdict.get('validator')}: {verdict.get('evidence')}"
+        yield note.partition("; ")[2]  # before it, the note repeats the verdict
+    else:
+        yield note.removeprefix(f"feature {feature}: ")
 
 
 def _pipeline(given: Mapping[str, Any], made: Mapping[str, Any]) -> Iterator[str]:

@@ -33,6 +33,10 @@ READING = [
     "steps hostile --json",
     "show three 2 --state",
     "show three 2 --state --json",
+    "show three",
+    "show three 3",
+    "state three --json",
+    "state three 3 --json",
     "show hostile 1 --state",
     "show hostile 1 --json",
 ]
@@ -178,6 +182,11 @@ def test_show_tells_all_about_a_step(said: Said) -> None:
         "state",
         "2",
     ]
+
+
+@pytest.mark.parametrize(("newest", "last"), [("show three", "show three 3"), ("state three --json", "state three 3 --json")])
+def test_the_newest_step_is_meant_where_none_is_named(said: Said, newest: str, last: str) -> None:
+    assert (said[newest].code, said[newest].out) == (0, said[last].out)
 
 
 def test_show_in_json_adds_the_state_when_asked(said: Said) -> None:
