@@ -10,6 +10,7 @@ from orchestrator.analysis.sql.sql_room import Room
 from tests import ROOT
 from tests.docs import (
     api_pages,
+    cli_page,
     errors_page,
     exit_codes_page,
     log_page,
@@ -27,6 +28,7 @@ OF_THE_RUN: dict[str, Callable[[Room], str]] = {
 }
 """Pages that show a recorded run."""
 OF_THE_CODE: dict[str, Callable[[], str]] = {
+    "reference/cli.md": cli_page.page,
     "reference/run-file.md": run_files_page.page,
     "reference/log.md": log_page.page,
     "reference/metrics.md": metrics_page.page,

@@ -1,0 +1,23 @@
+"""`docs/reference/cli.md`: every verb of the command, from the parser."""
+
+from __future__ import annotations
+
+from orchestrator.cli.command_help import common_rows
+from orchestrator.cli.reference import markdown
+from tests.docs.tables import rows
+
+_HEAD = """\
+# The command
+
+`pip install 'durable-harnesses[cli]'` installs `orchestrator`. `orchestrator -h` and `orchestrator VERB -h` are short,
+`--help` is long. Standard output is data, standard error is everything else. See also [exit codes](exit-codes.md).
+
+Common options, accepted before or after the verb:
+
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    common = rows(("option", "meaning"), ((f"`{row.name}`", row.help) for row in common_rows()))
+    return _HEAD + "\n".join([*common, "", markdown()])
