@@ -74,7 +74,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
     accepts: ClassVar[tuple[type, ...]] = ()
     """Message types the harness accepts; empty for any."""
     mailbox_limit: ClassVar[int | None] = None
-    """Most messages that may wait in the mailbox; None for no limit, since they wait on disk."""
+    """Maximum number of messages waiting in the mailbox; None for no limit, since they wait on disk."""
     runs_as: str | None = None
     """The durable name while an orchestrator runs the harness; None otherwise."""
     unawaited_calls: Calls = Calls()
@@ -369,7 +369,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
             name: the durable identity, `[A-Za-z0-9][A-Za-z0-9._-]*`.
             arguments: keyword arguments of the factory.
             restart: `permanent`, `transient` or `temporary`.
-            deadline_s: seconds after each start by which the child must have ended.
+            deadline_s: seconds after its start in each run of the program by which the child must have ended.
             budget: the child's own budget.
 
         Raises:

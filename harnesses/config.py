@@ -51,6 +51,6 @@ class ChildOrder:
     """Seconds of clean-up time when it is stopped; None to inherit from its parent."""
     step_timeout_s: float | None = None
     deadline_s: float | None = None
-    """Seconds, from each start of the program or from the child's first start, by which it must have ended."""
+    """Seconds, from its start in each run of the program, by which it must have ended."""
     budget: Budget | None = None
     """The child's own budget; its parent's budgets are charged as well."""

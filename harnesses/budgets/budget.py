@@ -23,7 +23,8 @@ Amount: TypeAlias = int | Decimal | float
 _EXACT = Context(prec=64, traps=[Inexact, InvalidOperation, Overflow])
 """Decimal context for sums of money: independent of the caller's context, and never rounding."""
 _PLACES, _DIGITS = 18, 24
-"""Most digits of an amount of money after and before the point; 10^20 of the largest amounts still have an exact sum."""
+"""Maximum number of digits of an amount of money after and before the point; 10^20 of the largest amounts still have an exact
+sum."""
 _MOST_S = 1e15
 _ZERO = Decimal(0)
 

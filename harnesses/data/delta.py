@@ -34,10 +34,13 @@ _EXACT = frozenset({type(None), bool, int, str, bytes})
 """Types whose equal values have the same JSON. For other types that is not so: 0.0 and -0.0, 1.0 and 1.00."""
 _WHOLE = ("state",)
 MOST_WORK = 1_000_000
-"""Most parts compared for one step. Beyond it, the current field is stored whole, since comparing further would block every
-other harness for longer than storing it."""
+"""Maximum number of parts compared for one step.
+
+Beyond it, the current field is stored whole, since comparing further would block every other harness for longer than storing
+it.
+"""
 MOST_DEPTH = 100
-"""Most levels of a delta; a deeper change is stored whole from there on, so that any reader can handle the nesting."""
+"""Maximum depth of a delta; a deeper change is stored whole from there on, so that any reader can handle the nesting."""
 _written = msgspec.json.Encoder().encode
 
 

@@ -19,7 +19,7 @@ import trio
 from attrs import frozen
 
 _MOST = 2_000
-"""Most frames examined."""
+"""Maximum number of frames examined."""
 
 
 def _folder(file: str | None) -> str:

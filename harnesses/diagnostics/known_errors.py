@@ -23,7 +23,7 @@ from harnesses.diagnostics.error_groups import is_one, leaves
 from harnesses.errors import BudgetExhausted, HarnessError, HarnessMisuse, NoRestart, NotReady, Waiting
 
 _MOST = 100
-"""Most errors of a group that are examined."""
+"""Maximum number of errors examined in a group."""
 _SPAWNING = ("_execute_child", "_posix_spawn")
 """Functions of `subprocess` that start a program; an error from them concerns the program, or its working directory."""
 _STATE = re.compile(r"(?:property 'state' of '.*' object has no setter|can't set attribute 'state')")

@@ -54,7 +54,7 @@ def sync(place: Path) -> None:
 
 
 _MOST_LINKS = 40
-"""Longest chain of links that is followed; the limit of Linux."""
+"""Maximum number of links followed in a chain; the limit of Linux."""
 
 
 def open_own(path: Path, flags: int, mode: int = 0o666) -> int:

@@ -46,7 +46,7 @@ AnyHarness: TypeAlias = BaseHarness[Any, Any, Any]
 MAX_COMMAND = 100_000
 """Characters of a command."""
 MAX_TAIL = 100_000
-"""Most bytes of output that can be kept."""
+"""Maximum of `tail_bytes`."""
 SHELL = ("bash", "--noprofile", "--norc", "-p", "-c")
 """Shell for commands given as text, which are classified as bash parses them. `-p` keeps bash from reading start-up files."""
 HELD = frozenset({UNKNOWN, UNREADABLE, RUN_CODE, NETWORK})

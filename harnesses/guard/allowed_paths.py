@@ -28,7 +28,7 @@ _SAMPLES = (
 )
 """Protected names that a glob pattern must not match."""
 MAX_FOLDERS = 16
-"""Most folders that a command may have changed to; beyond it, it may be anywhere."""
+"""Maximum number of folders tracked as possible working directories; beyond it, the command may be anywhere."""
 
 
 def protected_path(path: str, *, root: str = "") -> Finding | None:

@@ -36,9 +36,9 @@ from harnesses.guard.harmless_table import dangers, row_of
 from harnesses.guard.operand_checks import check
 
 MAX_FINDINGS = 20
-"""Most findings reported for one command."""
+"""Maximum number of findings reported for one command."""
 MAX_RUNS = 8
-"""Longest chain of programs that run each other."""
+"""Maximum length of a chain of programs that run each other."""
 _SIGNATURES = re.compile(r"(?s)--(?:format|pretty)\b.*(?:%G|%\((?:signature|\*signature))")
 _SETTINGS = names("LANG LC_ALL LC_CTYPE LC_COLLATE LC_NUMERIC TZ NO_COLOR COLUMNS LINES TERM CI GIT_OPTIONAL_LOCKS")
 """Variables that a command may be given: they change only its language, time zone or appearance."""

@@ -21,7 +21,7 @@ NETWORK = "network"
 SECRET_READ = "secret-read"
 """Category of commands that output secrets, or files below the home directory."""
 MAX_PART = 200
-"""Most characters of a command that a finding shows."""
+"""Maximum number of characters of a command shown in a finding."""
 
 
 @frozen

@@ -15,7 +15,7 @@ from pathlib import Path
 from harnesses.guard.harmless_table import is_kind
 
 MAX_CONFIG = 200_000
-"""Most bytes of a repository's settings that are read."""
+"""Maximum number of bytes read of a repository's settings."""
 MAX_MODULES = 200
 _SECTION = re.compile(r'\[\s*([\w.-]+)\s*(?:"((?:[^"\\\n]|\\.)*)")?\s*\]')
 _SETTING = re.compile(r"([A-Za-z][\w-]*)\s*(?:=.*)?")

@@ -134,7 +134,7 @@ def _note(option: str, kind: str | None, value: Word | None, waiting: list[Word]
 
 _START = r"(?:^|[\s;&|({`'\"/\\])"
 MAX_SEARCHED = 2_000
-"""Most characters of a command that are searched, since the patterns backtrack."""
+"""Maximum number of characters searched in a command, since the patterns backtrack."""
 
 
 @cache

@@ -101,10 +101,10 @@ def score(relevant: float, within: float, episode: Episode, fresh: float) -> flo
 
 
 CANDIDATES = 48
-"""Most episodes scored for one query."""
+"""Maximum number of episodes scored for one query."""
 _NEAR = 32
 _SEARCHED = 24
-"""Most words searched in the index, the rarest ones. The others count in the score only."""
+"""Maximum number of words searched in the index, rarest first. The others count in the score only."""
 
 
 @frozen

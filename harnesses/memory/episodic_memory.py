@@ -56,7 +56,7 @@ from harnesses.timing.clock import utc_now
 
 _FACTS_READ = 10_000
 _NAMES = 200
-"""Most characters of the names recorded with a retrieval."""
+"""Maximum number of characters of the names recorded with a retrieval."""
 
 
 class EpisodicMemory:

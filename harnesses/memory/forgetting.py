@@ -21,11 +21,11 @@ from harnesses.memory.episodes import Episode, Fact, words_of
 from harnesses.memory.memory_model import Affected, MemorySettings, Use
 
 MOST_FACTS = 10_000
-"""Most facts reached by one retraction."""
+"""Maximum number of facts reached by one retraction."""
 TEXT = "text:"
 """Prefix of the id of a text's retraction, which applies to that text under any episode id."""
 MOST_USES = 10_000
-"""Most uses reported of one episode, the latest ones."""
+"""Maximum number of uses reported for one episode, latest first."""
 
 
 def find_derived(db: sqlite3.Connection, id: str) -> list[str]:

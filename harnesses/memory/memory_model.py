@@ -181,17 +181,17 @@ class MemorySettings:
     retrieval: Retrieval = field(default=Retrieval.LEXICAL, converter=_retrieval)
     write_policy: WritePolicy = field(default=WritePolicy.APPROVED_ONLY, converter=_policy)
     top: int = field(default=3, validator=_number(1, 10, whole=True))
-    """Most episodes recalled per query."""
+    """Maximum number of episodes recalled per query."""
     max_characters: int = field(default=1800, validator=_number(400, 8000, whole=True))
-    """Most characters of the recalled text, including its heading."""
+    """Maximum number of characters of the recalled text, including its heading."""
     min_relevance: float = field(default=0.2, validator=_number(0, 1))
-    """Least relevance of a recalled episode: the share of the query that it matches; see `episode_search`. With 0, one common
-    word is enough."""
+    """Minimum relevance of a recalled episode: the share of the query that it matches; see `episode_search`. With 0, one
+    common word is enough."""
     decay: bool = field(default=True, validator=_flag)
     """Whether the weight of old episodes decays."""
     half_life_days: float = field(default=30.0, validator=_number(1, 100_000))
     min_decayed: float = field(default=0.05, validator=_number(0, 1))
-    """Least product of relevance and freshness of a recalled episode."""
+    """Minimum product of relevance and freshness of a recalled episode."""
     soft_trim_characters: int = field(default=600, validator=_number(100, 100_000, whole=True))
     """Characters of one recalled episode; a longer one keeps its start and end. Failures are never trimmed."""
     hard_clear_characters: int = field(default=1200, validator=_number(200, 100_000, whole=True))

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 MOST = 400
-"""Most distinct words of one query."""
+"""Maximum number of distinct words in one query."""
 _WORD = re.compile(r"[^\W_]+(?:[-_.][^\W_]+)*")
 _PARTS = re.compile(r"[-_.]")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -27,7 +27,7 @@ _STOP = (
 STOP = frozenset(_STOP.split())
 """Stop words, which say nothing about the subject of a text."""
 _ROUNDS = 3
-"""Most endings removed from one word, so that `reminders` and `remind` match."""
+"""Maximum number of endings removed from one word, so that `reminders` and `remind` match."""
 _ENDINGS = {
     ending: instead
     for endings, instead in (

@@ -47,10 +47,10 @@ _BARE = re.compile(r"(?:[^\s\"'`,;&%|<>()\[\]{}\\]++|%(?!2[26])|,(?![\s\"']|[\w.
 _BESIDE = re.compile(r"[\"'`]?([^\s\"'`<>(){}\[\]\\]{7,400}[^\s\"'`<>(){}\[\]\\.,;:!?])")
 _LINE = re.compile(r"(?:[^\s\"'`\\]++|\\(?![nrt\"']))++")
 _LONGEST_BARE = 512
-"""Most characters of an unquoted value."""
+"""Maximum length of an unquoted value, in characters."""
 _REST = re.compile(r"[^\n]{0,4096}")
 _LONGEST = 4096
-"""Most characters of a quoted value."""
+"""Maximum length of a quoted value, in characters."""
 _STAND_IN = re.compile(
     r"\$\{[^}\n]{0,200}\}|\$\([^)\n]{0,200}\)|\{\{[^}\n]{0,200}\}\}|\{[\w.\[\]!]{0,80}\}|<[^<>\n]{1,80}>"
     r"|\[[\w -]{1,40}\]|[{(\[]"

@@ -30,7 +30,7 @@ from harnesses.redaction.secret_values import SAID, STAGES
 _WINDOW = 1 << 20
 """Bytes per call of the engine: 3 ms."""
 _LONGEST = 1 << 10
-"""Longest match in bytes: the overlap of two windows."""
+"""Maximum length of a match, in bytes: the overlap of two windows."""
 
 
 def may_hold_secret(text: str) -> bool:

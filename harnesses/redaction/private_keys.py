@@ -21,7 +21,7 @@ _TORN = re.compile(r"(?:\s|\\[nr]|[A-Za-z0-9+/=])*")
 _LINES = re.compile(r"(?:(?!\n|\\n).){0,4096}(?:\n|\\n)")
 _BODY = re.compile(r"[\s>+|\"'-]{0,80}[A-Za-z0-9+/]{1,80}={0,2}\s{0,4}(?:\\r)?(?:\n|\\n)")
 _LONGEST = 1 << 14
-"""Longest key without its beginning, in characters."""
+"""Maximum length of a key without its beginning, in characters."""
 
 
 def begins_key(line: str) -> bool:

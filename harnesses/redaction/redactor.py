@@ -35,7 +35,7 @@ _INSIDE = (
 )
 """Secrets identified by a sibling entry: in Kubernetes manifests, JSON Web Keys, messages to exchanges."""
 _DEEPEST = 200
-"""Most levels that are searched; deeper values are redacted whole."""
+"""Maximum number of levels searched; deeper values are redacted whole."""
 
 
 def redact_text(text: str) -> str:

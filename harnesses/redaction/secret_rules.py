@@ -28,7 +28,7 @@ class Rule:
     """Lower-case words, one of which is in every text that the pattern matches."""
     pattern: str
     entropy: float = 0.0
-    """Least entropy of the secret, in bits per character."""
+    """Minimum entropy of the secret, in bits per character."""
     judge: str = "any"
     low: bool = False
     """Whether the pattern applies to the lower-cased text."""
@@ -68,7 +68,7 @@ class Group:
 
 @frozen
 class Rules:
-    """All rules."""
+    """All rules for recognising secrets."""
 
     names: dict[str, frozenset[str]]
     """Names by strength, without the separators between their words."""

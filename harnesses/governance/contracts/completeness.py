@@ -36,7 +36,7 @@ from harnesses.governance.contracts.contract import (
 )
 
 LEAST = 10
-"""Fewest characters of a summary, and of a description of work done."""
+"""Minimum number of characters of a summary, and of a description of work done."""
 _SHOWN = 20
 """Bad files that get a check of their own; the rest share one."""
 

@@ -110,7 +110,7 @@ def refused_claim(guardrails: Guardrails, *, task_id: str, attempts: int, destru
 
 
 ISSUES, ISSUE = 5, 120
-"""Most issues of a verdict, and characters of each, since they go into the next prompt."""
+"""Maximum number of issues in a verdict, and of characters in each: they go into the next prompt."""
 MAX_CHECKS = 500
 
 

@@ -19,7 +19,7 @@ from attrs import Attribute, field, frozen
 from harnesses.governance.errors import EvidenceError
 
 MAX_BOUND = 10_000
-"""Most files that one entry may refer to."""
+"""Maximum number of files that one entry may refer to."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 

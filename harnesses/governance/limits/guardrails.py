@@ -129,7 +129,7 @@ class Guardrails:
     max_daily_loss: Decimal | None = field(default=None, validator=_PART)
     """Fraction of the equity at the end of the previous day (UTC) that may be lost in a day."""
     max_position: Decimal | None = field(default=None, validator=_AMOUNT)
-    """Largest size of any position, long or short, in the unit of the figures."""
+    """Maximum size of any position, long or short, in the unit of the figures."""
     deadline_s: float | None = field(default=None, validator=_require("a number of seconds above 0", _is_seconds))
     no_progress: NoProgress | None = field(
         default=None,
