@@ -1,6 +1,6 @@
 """Attachments: records committed in one transaction with a step, such as evidence and child starts. Pure.
 
-Invariant: an attachment is on disk exactly if its step is.
+Invariant: an attachment is on disk if and only if its step is.
 
     evidence     evidence for or against the work
     task         a change of a task

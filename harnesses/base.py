@@ -495,7 +495,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
     async def send(self, to: str, message: object) -> None:
         """Send a message, any value that JSON can represent, to the harness called `to`, with the next `yield`.
 
-        The message is sent exactly if the step is recorded. It is validated immediately.
+        The message is sent if and only if the step is recorded. It is validated immediately.
 
         Raises:
             UnknownHarness: no harness has that name; the error lists the known ones.
@@ -525,7 +525,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
 
     @to_be_awaited
     async def reply(self, request: Request, answer: object) -> None:
-        """Reply to a request with the next `yield`; the reply is sent exactly if the step is recorded.
+        """Reply to a request with the next `yield`; the reply is sent if and only if the step is recorded.
 
         After a crash before that, the request is delivered again. If a request gets several replies, the first recorded one
         counts.

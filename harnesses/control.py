@@ -208,7 +208,7 @@ class Control:
         self.work_until = inf
 
     def overdue(self) -> bool:
-        """Return whether the harness has run out of time, including when it caught that cancellation and went on."""
+        """Return whether the harness has run out of time, even if it caught the resulting cancellation and went on."""
         if self._scope is not None and self._scope.cancel_called:
             return True
         return self._limit != inf and trio.current_time() >= self._limit

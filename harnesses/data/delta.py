@@ -31,7 +31,7 @@ from harnesses.data.values import field_values, fields_of
 Delta: TypeAlias = dict[str, Any]
 
 _EXACT = frozenset({type(None), bool, int, str, bytes})
-"""Types whose equal values have the same JSON. For other types that is not so: 0.0 and -0.0, 1.0 and 1.00."""
+"""Types whose equal values always have the same JSON; for other types they may not: 0.0 and -0.0, 1.0 and 1.00."""
 _WHOLE = ("state",)
 MOST_WORK = 1_000_000
 """Maximum number of parts compared for one step.

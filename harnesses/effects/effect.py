@@ -129,7 +129,7 @@ class Entry:
     reason: str = ""
     idempotent: bool = False
     settled_by: str = ""
-    """`operator` if a person settled it."""
+    """`operator` if a person settled it; else empty."""
     busy: bool = False
     """Whether a call of `once` is working on it."""
 

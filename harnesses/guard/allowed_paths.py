@@ -2,8 +2,8 @@
 
 Only paths below the workspace are allowed, except secrets and files that configure or run things. A path is judged relative to
 every folder that the command may have changed to, by its text and, if the workspace is known, by its resolved links. Reading
-secrets and files outside the workspace is refused (except for known harmless paths), because what is read reaches the agent
-and whoever it communicates with.
+secrets and files outside the workspace is refused (except for known harmless paths), because the content reaches the agent and
+everyone it communicates with.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from harnesses.guard.command_model import HOLE, Item, Redirect, Simple, Unreadab
 MAX_TEXT = 100_000
 """Characters of a command, here-documents included."""
 MAX_READ = 10_000
-"""Characters without the here-documents; the parser's time and memory limit it."""
+"""Maximum number of characters without the here-documents, to bound the parser's time and memory."""
 MAX_OPERATORS = 1_000
 MAX_HERE_DOCUMENTS = 20
 _MODULES = ("tree_sitter", "tree_sitter_bash")

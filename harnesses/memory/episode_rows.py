@@ -110,7 +110,7 @@ class Dropped:
 
     id: str
     reason: str
-    """`invalid_signature`, `signing_key_drift`, or `unreadable`."""
+    """Why it was dropped: `invalid_signature`, `signing_key_drift`, or `unreadable`."""
 
 
 @frozen

@@ -103,7 +103,8 @@ class Problem:
     """A problem of a memory."""
 
     kind: str
-    """unusable, signature_failure, invalid_signature, signing_key_drift, unreadable; duplicate, stale, oversized."""
+    """Kind of problem: unusable, signature_failure, invalid_signature, signing_key_drift, unreadable; duplicate, stale,
+    oversized."""
     count: int
     detail: str
 

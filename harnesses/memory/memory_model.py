@@ -193,9 +193,9 @@ class MemorySettings:
     min_decayed: float = field(default=0.05, validator=_number(0, 1))
     """Minimum product of relevance and freshness of a recalled episode."""
     soft_trim_characters: int = field(default=600, validator=_number(100, 100_000, whole=True))
-    """Characters of one recalled episode; a longer one keeps its start and end. Failures are never trimmed."""
+    """Length in characters above which a recalled episode keeps only its start and end. Failures are never trimmed."""
     hard_clear_characters: int = field(default=1200, validator=_number(200, 100_000, whole=True))
-    """Characters of one recalled episode; of a longer one only the first line is kept."""
+    """Length in characters above which only the first line of a recalled episode is kept."""
     head_characters: int = field(default=200, validator=_number(10, 10_000, whole=True))
     tail_characters: int = field(default=100, validator=_number(10, 10_000, whole=True))
     lexical_weight: float = field(default=0.35, validator=_number(0, 1))

@@ -153,7 +153,7 @@ class BuilderContract:
     execution: Json | None = field(default=None, converter=_maybe)
     """Resources used, as the agent reports them: `tool_calls`, `messages`, `tools_used`."""
     cost: Json | None = field(default=None, converter=_maybe)
-    """`estimated_usd`, `actual_usd`, `currency`, `tokens`. A bare number is read as `actual_usd`."""
+    """Cost with the fields `estimated_usd`, `actual_usd`, `currency`, `tokens`. A bare number is read as `actual_usd`."""
     context: Json | None = field(default=None, converter=_maybe)
     routing: Json | None = field(default=None, converter=_maybe)
     nonce: str = ""
