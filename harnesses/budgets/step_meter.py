@@ -1,8 +1,8 @@
 """The step meter: reserves budget for each step and its working time before the step begins.
 
-Invariant: a step's charge is stored in the same commit as the step. An unfinished step is not charged, unless the program
-was killed in it or it could not be stored. Working time is reserved in slices, and a step is cancelled at the end
-of the last slice it could get.
+Invariant: a step's charge is stored in the same commit as the step. An unfinished step is not charged, unless the program was
+killed in it or it could not be stored. Working time is reserved in slices, and a step is cancelled at the end of the last
+slice it could get.
 """
 
 from __future__ import annotations

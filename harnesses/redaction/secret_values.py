@@ -105,7 +105,7 @@ _SAID_OF_SECRETS = (
     "wymagane обязательно 必填 必須 无"
 )
 _NOTHING = frozenset(_SAID_OF_SECRETS.split())
-"""Words that describe a secret and are none themselves."""
+"""Words that describe a secret but are not secrets."""
 _PROSE = re.compile(
     r"\b(?:must|required|invalid|should|cannot|can't|missing|incorrect|mismatch|please|forgot(?:ten)?|too short|too long"
     r"|do(?:es)? not|has been|is not|at least|was not|not found|used to|in order to)\b",

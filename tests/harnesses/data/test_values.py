@@ -399,7 +399,7 @@ def test_what_is_small_in_memory_and_huge_when_it_is_written_is_refused_within_i
 
     sys.setprofile(count)
     try:
-        with pytest.raises(RecordTooLarge, match="too large to be written"):
+        with pytest.raises(RecordTooLarge, match="too large to be stored"):
             detach(value, 10**6)
     finally:
         sys.setprofile(None)
@@ -409,5 +409,5 @@ def test_what_is_small_in_memory_and_huge_when_it_is_written_is_refused_within_i
 def test_what_would_never_be_walked_to_its_end_is_explained_and_not_private() -> None:
     value = doubled(40, lambda one, two: (one, two))
 
-    assert "too large to be written" in explain(value)
+    assert "too large to be stored" in explain(value)
     assert not is_private(value, None)
