@@ -1,7 +1,8 @@
-"""What a run was like: from its log to five pictures and a report, with what is seen in them printed.
+"""Analyse a run from its log: five pictures and a report, with the findings printed.
 
-It looks at the run of `side_by_side.py`, which writes both a store and a log; where there is none yet, a shortened one is run
-first. The log alone is enough for questions and pictures; the store is asked for one thing more, the state at a step long ago.
+It analyses the run of `side_by_side.py`, which writes both a store and a log; if there is none yet, a shortened one is run
+first.
+The log alone is enough for questions and pictures; the store is needed only for the state at an earlier step.
 
     python examples/analyze_run.py
     python examples/analyze_run.py --log steps.jsonl --store run.db --out look        your own run; the store may be missing
@@ -30,7 +31,7 @@ SIDE_BY_SIDE = Path(__file__).parent / "side_by_side.py"
 
 
 def look(log: Path, out: Path) -> Iterator[str]:
-    """Yield what a log says; write five pictures and a report to a folder."""
+    """Yield findings from a log; write five pictures and a report to a folder."""
     out.mkdir(parents=True, exist_ok=True)
     with analysis.open(log) as run:
         per_harness = run.rows("SELECT harness, count(*), median(work_s) FROM steps GROUP BY harness ORDER BY 2 DESC")
@@ -47,7 +48,7 @@ def look(log: Path, out: Path) -> Iterator[str]:
 
 
 def travel(store: Path, name: str) -> Iterator[str]:
-    """Yield what a harness looked like half way through, and what has changed with the step after that."""
+    """Yield the state of a harness half-way through, and the changes of the next step."""
     with analysis.open(store) as run:
         ((last,),) = run.rows("SELECT coalesce(max(step_number), 0) FROM steps WHERE harness = ?", [name])
     if last < 2:
@@ -58,7 +59,7 @@ def travel(store: Path, name: str) -> Iterator[str]:
 
 
 def make_run(store: Path, log: Path) -> None:
-    """Have the example of three harnesses run, shortened."""
+    """Run the example with three harnesses, shortened."""
     print(f"there is no {log}: running {SIDE_BY_SIDE.name} first, shortened", file=sys.stderr, flush=True)
     options = ["--store", str(store), "--log", str(log), "--limit", "60"]
     subprocess.run(
@@ -67,7 +68,7 @@ def make_run(store: Path, log: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Look at a run and say what is seen."""
+    """Analyse a run and print the findings."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--store", type=Path, default=Path("side_by_side.db"), metavar="PATH", help="where it was recorded")
     parser.add_argument("--log", type=Path, default=Path("side_by_side.jsonl"), metavar="PATH", help="its log")

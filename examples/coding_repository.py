@@ -1,12 +1,13 @@
-"""A small repository with failing tests, worked until all of them pass, by a program that is killed twice on the way.
+"""A small repository with failing tests, worked on until all pass, by a program that is killed twice on the way.
 
-    repository   made anew: two modules and four tests, two of which fail
-    agent        scripted, and wrong at first: it weakens a test, and it breaks what worked
-    judge        the failing test has to pass, twice in a row, no test may be weakened, and what passed has to pass still
-    program      is killed with `kill -9` while the agent works, and again while work is judged; its third life finishes
+    repository   created by the example: two modules and four tests, two of which fail
+    agent        scripted, and wrong at first: it weakens a test, and breaks working code
+    validator    the failing test must pass twice in a row, no test may be weakened, and passing tests must still pass
+    program      is killed with `kill -9` while the agent works, and again during validation; its third start finishes
 
-What is proven is merged into `main`; failed tries stay on branches. Started once more when all is done, it does nothing but
-show what there is. Look around: `git -C coding_repository/repository.git log --graph --all --oneline`.
+Proven work is merged into `main`; failed tries stay on branches. When everything is done, another start only shows the result.
+Look
+at the history with `git -C coding_repository/repository.git log --graph --all --oneline`.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ FILES = {
     "tests/test_roman.py": TEST_ROMAN,
 }
 
-# the agent: what it writes in its first try at a test, and in its second one
+# the agent: the files of its first try at a test, and of its second one
 
 WEAKENED_TEST = """\
 from roman import roman
@@ -93,7 +94,7 @@ def slug(title):
 
 
 def tries(*files: dict[str, str]) -> list[ScriptedAttempt]:
-    """Return tries that write files; each takes a while, so that there is time to be killed."""
+    """Return tries that write files; each takes a while, so that it can be killed."""
     return [ScriptedAttempt(files=one, pause_s=0.3, message="All tests pass.") for one in files]
 
 
@@ -111,7 +112,7 @@ AGENT = ScriptedAgent(
 )
 
 
-# the program that works, and is killed
+# the program that works and is killed
 
 
 async def work(directory: Path) -> None:
@@ -119,7 +120,7 @@ async def work(directory: Path) -> None:
     harness = CodingHarness(
         directory / "repository.git",
         AGENT,
-        # Plugins that this interpreter has for pytest would take longer to load than these tests take to run.
+        # Loading this interpreter's pytest plugins would take longer than running these tests.
         FailingTests(env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}),
         objective="Make every test pass.",
         workspace=directory / "workspace",
@@ -130,11 +131,11 @@ async def work(directory: Path) -> None:
         orchestrator.start(harness, name="coding")
 
 
-# the one that kills it
+# the program that kills it
 
 
 def live(directory: Path, *, until: str | None = None) -> None:
-    """Start the program that works; kill it as soon as an effect that begins with `until` is under way."""
+    """Start the working program; kill it once an effect whose key begins with `until` is running."""
     with subprocess.Popen([sys.executable, __file__, "--directory", str(directory), "--work"]) as program:
         while until is not None and program.poll() is None:
             if is_under_way(directory / "run.db", until):
@@ -145,7 +146,7 @@ def live(directory: Path, *, until: str | None = None) -> None:
 
 
 def is_under_way(store: Path, effect: str) -> bool:
-    """Return whether the store, which anybody may read at any time, says that an effect is begun and not done."""
+    """Return whether an effect has begun and is not done, according to the store, which any process may read at any time."""
     try:
         with closing(SqliteReader(store)) as reader:
             effects = reader.effects("coding", current=True)
@@ -155,7 +156,7 @@ def is_under_way(store: Path, effect: str) -> bool:
 
 
 def make_repository(repository: Path) -> None:
-    """Make a bare repository with one commit on `main`."""
+    """Create a bare repository with one commit on `main`."""
     begun = repository.with_name("begin")
     for path, text in FILES.items():
         (begun / path).parent.mkdir(parents=True, exist_ok=True)
@@ -167,12 +168,12 @@ def make_repository(repository: Path) -> None:
 
 
 def git(directory: Path, *arguments: str) -> str:
-    """Run git and return what it says."""
+    """Run git and return its output."""
     return subprocess.run(["git", *arguments], cwd=directory, check=True, capture_output=True, text=True).stdout
 
 
 def main() -> None:
-    """Make the repository, have the program live three times, and show what has come of it."""
+    """Create the repository, start the program three times, and show the result."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--directory", default="coding_repository", type=Path, metavar="DIR", help="where everything is")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)

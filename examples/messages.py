@@ -18,7 +18,7 @@ class Order:
 
 
 class Desk(BaseHarness[int, str, int]):
-    """Holds a position, and changes it when somebody asks."""
+    """Holds a position, and changes it on request."""
 
     accepts = (Order,)  # any other type is refused at the sender
 

@@ -1,11 +1,12 @@
 """A portfolio of two symbols, traded on paper, stopped half-way from a second terminal, with a report at the end.
 
-    harness    holds AAPL and MSFT in equal parts, set right once a week, within limits; fees and slippage as at a real venue
-    venue      keeps its own books in a file of its own: the harness compares its book with them before it trades
-    half-way   a second process runs `orchestrator kill-switch on`: no order goes out until another runs `kill-switch off`
+    harness    holds AAPL and MSFT in equal parts, rebalanced weekly, within limits; with the fees and slippage of a real venue
+    venue      keeps its books in its own file: the harness compares its book with them before it trades
+    half-way   a second process runs `orchestrator kill-switch on`: no order is sent until another runs `kill-switch off`
 
-Kill the program at any moment, `kill -9` included, and start it again: it goes on where it was, and no order is placed twice.
-Started once more when all is done, it writes the report again. The kill switch works by hand, too, from any terminal:
+Kill the program at any moment, even with `kill -9`, and start it again: it continues where it was, and no order is placed
+twice.
+When everything is done, another start writes the report again. You can use the kill switch by hand, from any terminal:
 
     orchestrator kill-switch on --store paper.db --reason "lunch"        orchestrator kill-switch off --store paper.db
 """
@@ -33,7 +34,7 @@ FIRST_YEAR = 2004
 
 
 def make_feed(days: int) -> ReplayFeed:
-    """Return a feed over so many recorded days of the two symbols."""
+    """Return a feed over the first `days` recorded days of the two symbols."""
     bars = {
         symbol: {time: bar for time, bar in read_bars(DATA / f"{symbol.lower()}.csv").items() if time.year >= FIRST_YEAR}
         for symbol in SYMBOLS
@@ -43,7 +44,7 @@ def make_feed(days: int) -> ReplayFeed:
 
 
 def make_harness(days: int, period_s: float, venue: Path) -> TradingHarness:
-    """Return the harness; its venue is simulated, and remembers what it has done."""
+    """Return the harness; its simulated venue stores its books in a file."""
     broker = PaperBroker(
         Decimal(100_000), fees=Fees(rate=Decimal("0.001"), minimum=Decimal(1)), slippage_bps=Decimal(5), path=venue
     )
@@ -55,16 +56,16 @@ def make_harness(days: int, period_s: float, venue: Path) -> TradingHarness:
 
 
 async def watch(handle: Handle, store: str, days: int) -> None:
-    """Stop orders half-way, and lift the kill switch when it has been felt for a while.
+    """Turn the kill switch on half-way, and off again after it has held back an order.
 
-    It decides by what is recorded, so that a program started again finds its place.
+    Decisions depend on recorded steps only, so that a restarted program continues correctly.
     """
     half, a_while, felt = days // 2, max(days // 8, 5), 0
     is_lifted = False
-    await handle.resume()  # a pause outlives a program that is killed
+    await handle.resume()  # a pause survives a killed program
     async for step in handle.steps():
         if step.step_number == half and handle.current_step < half + 2 * a_while:
-            # Held meanwhile, so that there are days left for the kill switch however long the command takes to begin.
+            # Paused meanwhile, so that days are left to trade however long the command takes to start.
             await handle.pause()
             await turn_kill_switch("on", store, "--reason", "half-way: somebody wants to have a look")
             await handle.resume()
@@ -77,19 +78,19 @@ async def watch(handle: Handle, store: str, days: int) -> None:
         if step.step_number % 100 == 0:
             say(f"{step.output.time:%Y-%m-%d}: equity {step.output.equity:,.2f}")
     if felt and not is_lifted:
-        # The command was slow to begin, and the days were over first.
+        # The command started too late: all days were traded before it took effect.
         await turn_kill_switch("off", store)
 
 
 async def turn_kill_switch(switch: str, store: str, *more: str) -> None:
-    """Run the command in a second process, as somebody in another terminal would."""
+    """Run the command in a second process, as a person would in another terminal."""
     command = ["orchestrator", "kill-switch", switch, "--store", store, *more]
     say(f"from a second terminal: {' '.join(command)}")
     await trio.run_process([sys.executable, "-m", *command], capture_stdout=True)
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Trade to the end, write the report, print what it says, and return the exit code."""
+    """Trade to the end, write and print the report, and return the exit code."""
     harness = make_harness(options.days, options.period, Path(f"{options.store}-venue"))
     async with Orchestrator(options.store) as orchestrator:
         handle = orchestrator.start(harness, name=NAME)
@@ -105,7 +106,7 @@ async def run(options: argparse.Namespace) -> int:
 
 
 def say(text: str) -> None:
-    """Talk goes to standard error; standard output is for the report."""
+    """Print progress to standard error; standard output is for the report."""
     print(text, file=sys.stderr, flush=True)
 
 

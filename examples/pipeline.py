@@ -1,12 +1,13 @@
-"""A small project, made from nothing by the 15 stages of software development: nothing counts as done on words alone.
+"""A small project, built from nothing by the 15 stages of software development; only evidence counts.
 
-    agents       scripted. The one for `07-code` first says that all is done and tested, and has written nothing
-    validator    another; it gets a copy that it can only read, and runs the project's tests in it
-    publishing   is no agent's to do: the pipeline asks for it, and waits for a person's word from a second terminal
-    at the end   the seals of the store are verified, and all of it is exported as a run folder
+    agents       scripted. The one for `07-code` first reports that all is done and tested, but has written nothing
+    validator    a different agent; it gets a read-only copy, and runs the project's tests in it
+    publishing   no agent may do it: the pipeline requests approval, and waits for a person in a second terminal
+    at the end   the seals of the store are verified, and everything is exported as a run folder
 
-Kill it at any moment, with `kill -9` if you like, and start it again: it goes on where it was. With --by-hand you are the
-person: run the commands that it prints in another terminal.
+Kill it at any moment, even with `kill -9`, and start it again: it continues where it was. With --by-hand you are the person:
+run the
+commands that it prints in another terminal.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ target.mkdir(exist_ok=True)
 print("published", shutil.copy("slug.py", target / "slug-1.0.py"))
 """
 
-# what the agent of each stage writes into its artifact
+# the contents of each stage's artifact
 
 ARTIFACTS: dict[str, Callable[[], dict[str, Any]]] = {
     "00-environment": lambda: {"run_mode": "greenfield", "python": sys.version.split()[0]},
@@ -110,7 +111,7 @@ DEEDS = {
 
 
 async def build(run: AgentRun[Any, StageWork]) -> object:
-    """Do one task: write its artifact and files, and hand in a contract that names them."""
+    """Do one task: write its artifact and files, and submit a contract that names them."""
     work = run.input
     stage = str(work.task.id)
     await trio.sleep(0.2)
@@ -126,7 +127,7 @@ async def build(run: AgentRun[Any, StageWork]) -> object:
 
 
 def contract(work: StageWork, files: list[str], *, tests: list[str]) -> dict[str, Any]:
-    """Return what a builder hands in."""
+    """Return the contract of a builder."""
     stage = str(work.task.id)
     said = f"{work.task.title}: {', '.join(files) or 'everything'} is done"
     evidence = files or ["trust me"]
@@ -146,7 +147,7 @@ def contract(work: StageWork, files: list[str], *, tests: list[str]) -> dict[str
 
 
 async def judge(run: AgentRun[Any, Inspection]) -> object:
-    """Read the artifact, and run the tests where there are some: in a copy that cannot be changed."""
+    """Read the artifact, and run the tests if there are any, in a read-only copy."""
     inspection = run.input
     stage = str(inspection.task.id)
     checks = [{"name": "artifact", "status": "PASS", "evidence": f"read {inspection.artifacts[stage]}"}]
@@ -178,9 +179,9 @@ def pipeline(project: Path) -> PipelineHarness:
         workspace=project,
         goal=GOAL,
         run_folder="run",
-        # An attempt that was killed counts: more than the usual two, so that it may be killed a few times.
+        # A killed attempt counts, so allow more than the usual two.
         guardrails=Guardrails(max_task_attempts=6),
-        # What we have seen is enough for most stages; code and tests have to be run by us.
+        # Evidence observed by the pipeline suffices for most stages; for code and tests it must run commands itself.
         evidence_policy=EvidencePolicy(by_stage={"07-code": Grade.RERUN, "08-testing": Grade.RERUN}),
     )
 
@@ -200,14 +201,14 @@ async def work(directory: Path, *, by_hand: bool) -> PipelineState:
 
 
 async def tell(handle: Any) -> None:
-    """Show what is refused, and what waits."""
+    """Print what fails, and what waits."""
     async for step in handle.steps():
         if step.output.status in ("FAIL", "BLOCKED") or "to be done" in step.output.note:
             print(f"  step {step.step_number:>2}  {step.output.note[:150]}", flush=True)
 
 
 async def second_terminal(store: Path, by_hand: bool) -> None:
-    """Answer what is asked, by the command and in a process of its own, as a person would in another terminal."""
+    """Answer approval requests with the command in a separate process, as a person would in another terminal."""
     told: set[str] = set()
     while True:
         shown = await command("approvals", "--json", "--store", str(store))
@@ -225,7 +226,7 @@ async def second_terminal(store: Path, by_hand: bool) -> None:
 
 
 async def command(*arguments: str) -> str:
-    """Run the `orchestrator` command in a process of its own; return what it says."""
+    """Run the `orchestrator` command in a separate process; return its output."""
     done = await trio.run_process(
         [sys.executable, "-m", "orchestrator", *arguments], capture_stdout=True, capture_stderr=True, check=False
     )
@@ -233,7 +234,7 @@ async def command(*arguments: str) -> str:
 
 
 def table(state: PipelineState) -> str:
-    """Return a line for each task."""
+    """Return a table with one line for each task."""
     lines = [f"{'task':<26} {'status':<8} {'attempts':>8}  evidence"]
     for task in state.tasks:
         grades = [f"{grade.word} {count}" for grade in Grade if (count := sum(one.grade is grade for one in task.proof))]
@@ -242,7 +243,7 @@ def table(state: PipelineState) -> str:
 
 
 def finish(directory: Path) -> bool:
-    """Verify what is recorded, and export it as a run folder; return whether nothing was changed."""
+    """Verify the record, and export it as a run folder; return whether nothing was tampered with."""
     base = [sys.executable, "-m", "orchestrator"]
     store = ["--store", str(directory / "run.db")]
     folder = directory / "exported"
@@ -255,7 +256,7 @@ def finish(directory: Path) -> bool:
 
 
 def main() -> None:
-    """Work, and show what has come of it."""
+    """Run the pipeline, and show the result."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--directory", default="pipeline_example", type=Path, metavar="DIR", help="where everything is")
     parser.add_argument(

@@ -1,20 +1,23 @@
-"""Three harnesses in one nursery, each with its own pace and its own end.
+"""Three harnesses in one nursery, each with its own pace and end.
 
-    trading    trades twelve years of daily bars of two symbols on paper, a day a poll
-    coding     proves the 164 problems of HumanEval, each by its own tests in a process of its own
-    flaky      crashes twice and is started again
+    trading    trades twelve years of daily bars of two symbols on paper, one day for each poll
+    coding     solves the 164 problems of HumanEval; each solution is proven by its tests in a separate process
+    flaky      crashes twice and is restarted
 
-A supervisor watches two of them and holds one for the other. Kill the program at any moment, `kill -9` included, and start
-it again: it goes on where it was. Started once more when all is done, it prints the table and ends.
+A supervisor watches two of them and pauses one until the other has caught up. Kill the program at any moment, even with `kill
+-9`,
+and start it again: it continues where it was. When everything is done, another start prints the table and ends.
 
     python examples/side_by_side.py              records in side_by_side.db, and ends with a table
-    orchestrator run examples/side_by_side.py    records in run.db, and shows how it goes on
+    orchestrator run examples/side_by_side.py    records in run.db, and shows progress
 
-Either way it takes orders: `orchestrator watch`, `pause trading`, `stop coding` in a second terminal, with `--store
-side_by_side.db` for the first.
+Both accept commands from a second terminal: `orchestrator watch`, `pause trading`, `stop coding`; add `--store
+side_by_side.db` for
+the first.
 
-The coding agent is scripted. It hands in the reference solution of each problem, and for every fifth one a broken solution
-first. It proves the harness, not a model.
+The coding agent is scripted. It submits the reference solution of each problem, and for every fifth one a broken solution
+first. The
+example tests the harness, not a model.
 """
 
 from __future__ import annotations
@@ -51,9 +54,9 @@ class Errand:
 
 
 class Flaky(BaseHarness[Errand, int, str]):
-    """Crashes twice, then does five things.
+    """Crashes twice, then makes five steps.
 
-    A change of the state that is not recorded did not happen, so each crash is noted by a step before it comes.
+    A state change that is not recorded is lost, so a step records each crash before it happens.
     """
 
     def is_complete(self) -> bool:
@@ -70,7 +73,7 @@ class Flaky(BaseHarness[Errand, int, str]):
 
 
 def make_trading(period_s: float, limit: int | None, venue: Path) -> TradingHarness:
-    """Return the trading harness over the recorded days. The venue's books are in a file: they are not the harness's."""
+    """Return the trading harness over the recorded days. The venue's books are in their own file."""
     files = {symbol: DATA / f"{symbol.lower()}.csv" for symbol in ("AAPL", "MSFT")}
     feed = ReplayFeed.read(files, splits=DATA / "splits.csv", limit=limit)
     limits = Limits(max_drawdown=Decimal("0.2"))
@@ -78,7 +81,7 @@ def make_trading(period_s: float, limit: int | None, venue: Path) -> TradingHarn
 
 
 def large_orders(key: str, arguments: tuple[object, ...]) -> str | None:
-    """Have a person approve purchases of ten shares and more: for `approve` in a run file."""
+    """Require human approval of purchases of ten shares or more; for `approve` in a run file."""
     placed = arguments[0] if arguments else None
     is_large = isinstance(placed, PlacedOrder) and placed.order.side is Side.BUY and placed.order.units >= 10
     return "order" if is_large else None
@@ -89,7 +92,7 @@ POLICY = RunPolicy(
     max_turns_per_feature=3,
     max_retries_per_feature=2,
     fail_fast=FailFast(on_validation_failure=False),
-    # No solution touches another one, so what was proven stays proven.
+    # Solutions are independent, so proven ones need no recheck.
     recheck_sample=0,
     recheck_all_at_end=False,
 )
@@ -108,13 +111,13 @@ def list_features(limit: int | None = None) -> list[Feature]:
 
 
 def make_validator() -> PythonTests:
-    """Return what judges solutions: the tests of each problem, in a process of their own."""
+    """Return the validator: it runs the tests of each problem in a separate process."""
     problems = cast(Problems, read_problems()).items()
     return PythonTests({id: f"{one['test']}\ncheck({one['entry_point']})" for id, one in problems}, limit_s=20.0)
 
 
 def make_agent() -> Agent[FeatureState, Assignment, TurnResult]:
-    """Return an agent that knows the answers, and gets every fifth one wrong first."""
+    """Return an agent that knows the solutions, and submits a broken one first for every fifth problem."""
     problems = cast(Problems, read_problems())
     fifths = set(list(problems)[4::5])
 
@@ -131,9 +134,9 @@ def make_agent() -> Agent[FeatureState, Assignment, TurnResult]:
 
 
 async def watch(trading: Handle, coding: Handle, *, hold_at: int, proven: int) -> None:
-    """Watch both; hold the trading harness on a certain day until the coding harness has made enough steps.
+    """Watch both; pause the trading harness on a certain day until the coding harness has made enough steps.
 
-    It decides by what is recorded, so that a program started again holds, and lets go, at the same steps.
+    Decisions depend on recorded steps only, so that a restarted program pauses and resumes at the same steps.
     """
     enough = trio.Event()
     since = datetime.now(UTC)
@@ -163,13 +166,13 @@ async def watch(trading: Handle, coding: Handle, *, hold_at: int, proven: int) -
 
 
 async def supervise(orchestrator: Orchestrator) -> None:
-    """Start all three and watch two of them: what `orchestrator run` runs."""
+    """Start all three and watch two of them; `orchestrator run` calls this."""
     await run_in(orchestrator, make_all(parse([]), str(orchestrator.store.location)))
 
 
 @frozen
 class Job:
-    """The three, and how much there is to do."""
+    """The three harnesses, and the number of problems."""
 
     trader: TradingHarness
     coder: FeatureHarness
@@ -179,7 +182,7 @@ class Job:
 
     @property
     def figures(self) -> tuple[str, str, str]:
-        """What has come of each."""
+        """Return the result of each harness, as text."""
         return (
             f"final equity {self.trader.state.equity:,.2f} USD",
             f"{sum(feature.passes for feature in self.coder.state.features)} of {self.problems} problems passed",
@@ -188,7 +191,7 @@ class Job:
 
 
 def make_all(options: argparse.Namespace, store: str) -> Job:
-    """Return the three; the venue's books lie beside the store."""
+    """Return the three harnesses; the venue's books are next to the store."""
     days, problems = (min(options.limit or most, most) for most in (3270, 164))
     trader = make_trading(options.period, options.limit, Path(f"{store}-venue"))
     return Job(trader, make_coding(options.limit), Flaky(Errand()), days, problems)
@@ -203,7 +206,7 @@ async def run_in(orchestrator: Orchestrator, job: Job) -> None:
 
 
 async def run_all(options: argparse.Namespace) -> int:
-    """Run all three to their ends, print the table, and return the exit code."""
+    """Run all three to the end, print the table, and return the exit code."""
     job = make_all(options, options.store)
     orchestrator = Orchestrator(options.store, log=options.log, control=True)
     try:
@@ -215,13 +218,13 @@ async def run_all(options: argparse.Namespace) -> int:
 
 
 def row(handle: Handle, figure: str) -> Row:
-    """Return the line of the table for a harness that has ended."""
+    """Return the table row of a harness that has ended."""
     outcome = handle.outcome
     return handle.name, str(outcome), str(handle.current_step), str(handle.attempt), figure
 
 
 def print_table(rows: Sequence[Row]) -> None:
-    """Print to standard output, with rich if it is there."""
+    """Print the table to standard output, with rich if it is installed."""
     head = ("harness", "outcome", "steps", "attempts", "figure")
     try:
         from rich.console import Console
@@ -238,7 +241,7 @@ def print_table(rows: Sequence[Row]) -> None:
 
 
 def say(text: str) -> None:
-    """Talk goes to standard error; standard output is for the table."""
+    """Print progress to standard error; standard output is for the table."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -255,7 +258,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def positive(text: str) -> int:
-    """Return the whole number above 0 that `text` says."""
+    """Return the whole number above 0 in `text`."""
     number = int(text)
     if number < 1:
         raise ValueError

@@ -1,9 +1,10 @@
-"""The staged pipeline: agents build, others judge in a copy, code decides by evidence, and people approve what is dangerous.
+"""The staged pipeline: agents build, others validate in a copy, code decides by evidence, and people approve dangerous
+actions.
 
-harness         the harness that works the stages
+harness         the harness that works through the stages
 plan/           stages, the tasks that cover them, and the preset of 15 stages of software development
-stage_work      what builders and validators are handed, and what they hand in
-judging/        a private copy of the workspace, what is run and looked at in it, and the verdict
+stage_work      the inputs and answers of builders and validators
+judging/        a private copy of the workspace, the checks and commands run in it, and the verdict
 run_folder/     what was done, as files
 """
 
@@ -18,7 +19,7 @@ from harnesses.pipeline.plan.task import Deed, Task, each_stage
 from harnesses.pipeline.stage_work import Inspection, StageWork
 
 Material, Seen = Artifact, CheckRun
-"""The names that these had before."""
+"""Former names of `Artifact` and `CheckRun`."""
 
 __all__ = [
     "PLAN_TASKS",

@@ -1,8 +1,11 @@
-"""Dangerous actions that a task needs and no agent may do: they are done here, once a person has approved that very command.
+"""Dangerous actions that a task needs and no agent may do: the harness does them after a person has approved the exact
+command.
 
-The laws: nothing is asked for before the work is found good; what is approved names the content that was found good, and is
-done with no other; an action is done once, also if the program is killed in it; and a task whose action was refused does not
-pass.
+Invariants: no approval is requested before the work has passed validation; an approval names the validated content, and the
+    action
+runs only with that content; an action is done once, even if the program is killed during it; a task whose action was refused
+does
+not pass.
 """
 
 from __future__ import annotations
@@ -55,32 +58,32 @@ from harnesses.redaction.redactor import redact_text
 
 _RELEASING = frozenset({Category.PUBLISH, Category.DEPLOY, Category.GIT_FORCE})
 _SHOWN = 50
-"""Files of which who approves is shown the hash; all of them are in the hash of the whole."""
+"""Maximum files whose hashes are shown to the approver; the overall hash covers all of them."""
 
 
 @frozen(kw_only=True)
 class Did:
-    """What came of an action."""
+    """The result of an action."""
 
     code: int | None
-    """None if it was killed at its time limit."""
+    """The exit code; None if it was killed at its time limit."""
     tail: str = ""
 
 
 @frozen
 class Actions:
-    """Does the actions of one pipeline."""
+    """Runs the actions of one pipeline."""
 
     plan: PipelinePlan
     policy: EvidencePolicy
     once: Callable[..., Awaitable[Any]]
-    """Does an effect once: `BaseHarness.once`."""
+    """Runs an effect once: `BaseHarness.once`."""
     approve: Callable[[str, Action], Awaitable[Grant]]
     """Returns when a person has approved: `BaseHarness.approval`."""
     now: Now
 
     def of_task(self, state: PipelineState, id: TaskId, contract: str) -> tuple[Deed, ...]:
-        """Return what is to be done for a task: what its description says, then what its builder asks for in a contract."""
+        """Return the actions of a task: those of its description, then those that its builder requests in a contract."""
         try:
             found = read_builder(contract, task_id=str(id), agent=builder_name(state, note_of(state, id)))
         except Exception:
@@ -88,7 +91,7 @@ class Actions:
         return (*self.plan.tasks[id].deeds, *read_requests(found)[0])
 
     async def ask_to_start(self, state: PipelineState, id: TaskId) -> Grant | StepDraft:
-        """Ask a person whether a task may be claimed; return what they have granted, or the step that holds the task.
+        """Ask a person whether a task may be claimed; return the grant, or the step that blocks the task.
 
         Raises:
             ApprovalExpired: nobody has answered in time.
@@ -103,7 +106,8 @@ class Actions:
             return refuse_start(state, id, category, redact_text(one_line(describe_error(error), 300)), self.now())
 
     async def act(self, state: PipelineState, id: TaskId, step: int) -> StepDraft:
-        """Do the next action of a task, once a person has approved it; the last one lets the task pass, if all is proven.
+        """Run the next action of a task, once a person has approved it; after the last one the task passes, if everything is
+        proven.
 
         Args:
             step: the number of the step being made.
@@ -139,11 +143,11 @@ class Actions:
         workspace = self.plan.workspace
 
         async def do(command: list[str], limit_s: float, task: str, content: str) -> Did:
-            """Run the command; `Refused` if what was found good is not there any more: then nothing was run."""
+            """Run the command; raise `Refused`, without running it, if the validated content has changed."""
             if paths := await aside(changed, content_of(record), workspace):
-                raise Refused(f"not what was judged any more: {', '.join(paths[:3])}")
+                raise Refused(f"no longer what was validated: {', '.join(paths[:3])}")
             if _digest(record) != content:
-                raise Refused("what was proven is not what was approved")
+                raise Refused("the proven content is not the approved content")
             ran = await run_bounded(command, limit_s=limit_s, cwd=workspace)
             return Did(code=ran.code, tail=last_part(inert(redact_text(ran.tail)), MAX_TAIL))
 
@@ -153,23 +157,23 @@ class Actions:
 
 
 def begun_action(state: PipelineState, effects: Iterable[Effect]) -> TaskId | None:
-    """Return the task whose next action is on record of the step being made: it is taken up before anything else."""
+    """Return the task whose next action is already recorded for this step, so that it is continued before anything else."""
     keys = {effect.key for effect in effects}
     return next((record.id for record in state.tasks if record.proven and _key(record) in keys), None)
 
 
 def approval_for(deed: Deed, record: TaskRecord, guardrails: Guardrails, *, by_author: bool) -> Action | None:
-    """Return what a person has to approve; None if the guardrails let it be done without: as it is called, and as its
-    command reads.
+    """Return what a person must approve; None if the guardrails allow it without. Both the given category and the command are
+    checked.
 
     Args:
-        by_author: whether the pipeline's author has written it; else a builder asks for it.
+        by_author: whether the pipeline's author has written the action; otherwise a builder requests it.
     """
-    # The author's own command is no danger for not being in a table; what a builder asks for is unknown until it is.
+    # The author's command is not dangerous just because no table knows it; a builder's is treated as unknown.
     plain = (UNKNOWN, RUN_CODE, NETWORK, SECRET_READ) if by_author else ()
     kinds = {deed.category, *(str(one.category) for one in classify(deed.command, allow=plain))}
     needed = (
-        # A builder's own word for what it asks for says nothing.
+        # A builder's own category for its request is not trusted.
         (not by_author and deed.category not in tuple(Category))
         or (bool(kinds & _RELEASING) and guardrails.require_user_approval_for_publish_deploy_or_force_push)
         or (bool(kinds - _RELEASING) and guardrails.require_user_approval_for_destructive_actions)
@@ -177,21 +181,21 @@ def approval_for(deed: Deed, record: TaskRecord, guardrails: Guardrails, *, by_a
     if not needed:
         return None
     also = ", ".join(sorted(kinds - {deed.category}))
-    summary = f"{deed.summary[:170]} (as its command reads: {also[:50]})" if also else deed.summary[:250]
+    summary = f"{deed.summary[:170]} (classified by its command as: {also[:50]})" if also else deed.summary[:250]
     files = {one.path: one.sha256 for one in content_of(record)[:_SHOWN]}
     return Action(deed.category, summary, {"command": list(deed.command), "content": _digest(record), "files": files})
 
 
 def set_back_overtaken(state: PipelineState, id: TaskId, paths: Sequence[str], now: datetime) -> StepDraft:
-    """Set a task back of which another content is there than what was found good: nothing was run."""
-    why = f"{', '.join(paths[:3])} {'is' if len(paths) == 1 else 'are'} not what was judged, so nothing was done"
+    """Set back a task whose content has changed since it was validated; nothing was run."""
+    why = f"{', '.join(paths[:3])} {'is' if len(paths) == 1 else 'are'} no longer what was validated, so nothing was done"
     state, back = set_back(state, id, why, now)
     events = [event("evidence_stale", now, task_id=str(one), because_of=str(id), paths=list(paths[:20])) for one in back]
     return StepDraft(state=state, kind=MoveKind.SET_BACK, task=id, note=f"{id}: {why}"[:500], events=events)
 
 
 def hold_refused(state: PipelineState, record: TaskRecord, deed: Deed, why: str, now: datetime) -> StepDraft:
-    """Hold a task whose action a person has refused."""
+    """Block a task whose action a person has refused."""
     id, short = record.id, one_line(why, 300)
     found = evolve(_entry(record, now, False, f"{deed.category}: refused: {why}"), status=EvidenceStatus.BLOCKED)
     return StepDraft(
@@ -231,12 +235,12 @@ def fail_action(
 
 
 def content_of(record: TaskRecord) -> tuple[Bound, ...]:
-    """Return the content that a task's proof speaks of."""
+    """Return the content that a task's proof is about."""
     return tuple({one.path: one for entry in record.proof for one in entry.subject}.values())
 
 
 def _digest(record: TaskRecord) -> str:
-    """Return one hash of all the content that a task's proof speaks of."""
+    """Return one hash of all the content that a task's proof is about."""
     return sha256("\n".join(sorted(f"{one.sha256} {one.path}" for one in content_of(record))).encode()).hexdigest()
 
 

@@ -1,28 +1,28 @@
-"""`PipelineHarness`: stages that build on each other, worked by agents, judged by others, passed by evidence.
+"""`PipelineHarness`: works through stages that build on each other: agents build, others validate, evidence decides.
 
-    plan ─► claim ─► agent works ─► build ─► looked at, run, judged in a copy ─► judge ─► (deeds, approved) ─► PASS
-             │ on record before any work       │ on record before it is judged    │ proof and pass are one commit
-             └ killed: the attempt counts      └ killed: it is judged             └ FAIL: what was wrong is told to the next
+    plan ─► claim ─► agent works ─► build ─► inspected, run, validated in a copy ─► judge ─► (deeds, approved) ─► PASS
+             │ recorded before any work        │ recorded before validation      │ proof and pass are one commit
+             └ killed: the attempt counts      └ killed: it is validated         └ FAIL: the next attempt is told why
 
-The laws:
+Invariants:
 
-    what is next is decided from the state, and a claim is on record before its work begins; so a program that was killed goes
-    on, and no attempt is lost or had twice
-    a task passes by a verdict of code, on a contract of the claim that is open, with evidence of the grade that is asked for
-    what does not depend on each other goes on side by side, and what becomes of one harms no other
-    while something waits for a person's approval nothing else of the pipeline is going on: what can go on without goes first
+    the next move is decided from the state, and a claim is recorded before its work begins; so a program that was killed
+    continues, and no attempt is lost or made twice
+    a task passes only by a verdict of code, on a contract of the open claim, with evidence of the required grade
+    independent tasks run in parallel, and the outcome of one does not harm the others
+    while something waits for a person's approval nothing else of the pipeline runs: everything that can run goes first
 
-Who has whom, none of them the harness:
+Ownership; none of these know the harness:
 
-    PipelineHarness ──► PipelinePlan    stages, tasks, workspace: what was given, checked
-        │               AgentTable      who builds and judges each task
-        ├──► Workers    builders and validators beside the loop ──► CaseJudge   judges in a copy
-        ├──► Actions    what a person has to approve, done once
+    PipelineHarness ──► PipelinePlan    stages, tasks and workspace, checked
+        │               AgentTable      the builders and the validator of each task
+        ├──► Workers    builders and validators in background tasks ──► CaseJudge   validates in a copy
+        ├──► Actions    actions that need a person's approval, each done once
         ├──► StepWriter a draft ──► the step that is yielded
         └──► FolderView what was done, as files
 
-What a step is to be is decided by functions of the state (`scheduling`, `task_attempts`, `verdicts`, `upkeep`), which return a
-`StepDraft`; the loop awaits, and writes it.
+Functions of the state (`scheduling`, `task_attempts`, `verdicts`, `upkeep`) decide the next step and return a `StepDraft`; the
+loop awaits, and writes it.
 """
 
 from __future__ import annotations
@@ -83,50 +83,51 @@ from harnesses.processes.threads import aside
 from harnesses.step import Constraints
 
 _LOOK_S = 0.25
-"""While agents work, messages are looked for so often."""
+"""Seconds between two checks for messages while agents work."""
 _GRACE = 0.8
-"""The part of the grace period of a stop in which what is under way may come to its end."""
+"""Fraction of a stop's grace period in which running work may finish."""
 _LEAVING_S = 2.0
-"""In which the run folder is written when the attempt ends."""
+"""Maximum seconds for writing the run folder when the attempt ends."""
 _MAX_MESSAGES = 100
-"""Messages that are followed in one step."""
+"""Maximum messages processed in one step."""
 
 
 def new_nonce() -> str:
-    """Return what no other attempt has."""
+    """Return a unique id for an attempt."""
     return token_hex(16)
 
 
 class PipelineHarness(BaseHarness[PipelineState, PipelineInput, PipelineOutput]):
-    """Works stages, in tasks, until each is proven; see the module.
+    """Works through stages, grouped in tasks, until each is proven; see the module.
 
-    It is complete when every task passes and all that its proofs speak of is what it was. If what is left needs a person, it
+    It is complete when every task passes and the content of all proofs is unchanged. If everything left needs a person, it
     waits: `orchestrator send NAME '{"unblock": "task"}'`, see `upkeep`.
 
     Args:
-        stages: what has to come to be; the default are the 15 of software development.
-        tasks: what is claimed as one; the default is a task for each stage, and `PLAN_TASKS` are another way.
-        agents: who builds: one for all, or by task id, by what a stage's agent is known by, by "domain:" and one of the
-            task's domains, or by "*". An agent is handed a `StageWork`, and answers with its contract, or leaves it in
-            `builder.json`; a `CommandAgent` will do.
-        validators: who judges, likewise; handed an `Inspection`, which can read a copy, and nothing else. None needs
+        stages: the artifacts to produce; the default is the 15 stages of software development.
+        tasks: the units of work, each covering one stage or more; the default is one for each stage, and `PLAN_TASKS` is an
+            alternative.
+        agents: the builders: one for all, or by task id, by a stage's agent name, by "domain:" and one of the task's domains,
+            or by "*". A builder is given a `StageWork`, and answers with its contract, or leaves it in `builder.json`; a
+            `CommandAgent` can do this.
+        validators: the validators, in the same forms; each is given an `Inspection`, which only reads a copy. None requires
             `Guardrails(require_validator_contract=False)`.
-        workspace: the project's root. Agents that work at a time share it.
-        goal: what the whole is for.
-        run_folder: where the run folder is, below the workspace; the default is `.pipeline/runs/<run id>`.
-        guardrails: limits; what agents are told of them too.
-        evidence_policy: which evidence a pass needs; the default is that we have seen it.
-        memory: recalls earlier work, and is told of what has passed.
-        mode: "express" asks nobody before tasks that have a gate; what is dangerous needs an approval in any case.
-        max_parallel: how many tasks are worked or judged at a time.
-        agent_limit_s: seconds that an agent may take for one attempt; a validator too.
-        command_limit_s: seconds that a command may take that is run to judge.
-        unseen: paths below the workspace that are not copied for validators: large, and not needed.
-        max_copy_bytes: how large a copy may be, by what its files say that they are; a larger workspace is a failed check.
-        nonce: gives what tells an attempt from every other.
+        workspace: the project's root. Agents that work in parallel share it.
+        goal: the goal of the pipeline.
+        run_folder: directory of the run folder, below the workspace; the default is `.pipeline/runs/<run id>`.
+        guardrails: limits, which agents are also told.
+        evidence_policy: the evidence that a pass needs; the default requires evidence observed by the pipeline.
+        memory: recalls earlier work, and stores work that has passed.
+        mode: "express" skips the approval of tasks that have a gate; dangerous actions need an approval in any case.
+        max_parallel: maximum tasks that are worked or validated at the same time.
+        agent_limit_s: maximum seconds for one attempt of an agent, and for a validator.
+        command_limit_s: maximum seconds for a command that is run for validation.
+        unseen: paths below the workspace that are not copied for validators, because they are large and not needed.
+        max_copy_bytes: maximum size of a copy, by the files' stated sizes; a larger workspace is a failed check.
+        nonce: returns a unique id for each attempt.
 
     Raises:
-        PipelineInvalid: stages, tasks or agents are such that they cannot be worked.
+        PipelineInvalid: stages, tasks or agents are invalid.
     """
 
     _workers: Workers
@@ -192,12 +193,12 @@ class PipelineHarness(BaseHarness[PipelineState, PipelineInput, PipelineOutput])
             return False
         if (self._memory is not None and unremembered(state)) or stale_tasks(state, self._plan.workspace):
             return False
-        # Here and now: a program that is killed after its last step does not run the harness again.
+        # Checked here, because a program that is killed after its last step does not run the harness again.
         self._read_view().write()
         return True
 
     def reopens(self) -> bool:
-        """Return whether something that was proven is another now."""
+        """Return whether any proven content has changed."""
         return not self.is_complete()
 
     async def execute(self) -> AsyncIterator[PipelineStep]:
@@ -218,7 +219,7 @@ class PipelineHarness(BaseHarness[PipelineState, PipelineInput, PipelineOutput])
                         draft = await self._next()
                         made = None if draft is None else self._write(draft)
                     except (Exception, Stopping) as error:
-                        # Raised outside of the nursery, which would wrap it.
+                        # Raised outside of the nursery, which would wrap it in a group.
                         ended = error
                         made = await self._drain() if isinstance(error, Stopping) else None
                     if made is None:
@@ -237,7 +238,7 @@ class PipelineHarness(BaseHarness[PipelineState, PipelineInput, PipelineOutput])
             raise ended
 
     async def _next(self) -> StepDraft | None:
-        """Decide the next step, having put to work what can be; None at the end."""
+        """Return the next step, after starting all work that can start; None at the end."""
         if not self.state.run_id:
             return plan_run(self._plan, self.now())
         self._plan.check_same(self.state)
@@ -249,7 +250,7 @@ class PipelineHarness(BaseHarness[PipelineState, PipelineInput, PipelineOutput])
             if (result := await workers.arrived([task.id for task in state.tasks])) is not None:
                 if not isinstance(result, Halt):
                     return self._take(result)
-                # Its claim is given back; the others come to their end, and nothing new begins.
+                # Its claim is given back; the others finish, and nothing new starts.
                 workers.finish(result)
                 self._halted = self._halted or result.error
             if self._halted is not None and not workers.working:
@@ -275,8 +276,8 @@ class PipelineHarness(BaseHarness[PipelineState, PipelineInput, PipelineOutput])
                     return await self._move(state, move)
 
     async def _upkeep(self, state: PipelineState, move: Move) -> StepDraft | None:
-        """Return what is to be done before a move; None if there is nothing."""
-        # A move that may wait for a person goes before messages: after them, it would have to be asked anew.
+        """Return the maintenance step that is due before a move; None if there is none."""
+        # A move that may wait for a person goes before messages, because after them its approval would be requested again.
         if not isinstance(move, Act) and not waits_for_person(move) and (messages := self._messages()):
             return follow_messages(state, messages, self._plan.guardrails, self.now())
         if isinstance(move, Start | Act | Done) and (stale := await aside(stale_tasks, state, self._plan.workspace)):
@@ -286,7 +287,7 @@ class PipelineHarness(BaseHarness[PipelineState, PipelineInput, PipelineOutput])
         return None
 
     async def _move(self, state: PipelineState, move: Reclaim | Hold | Start | Act) -> StepDraft:
-        """Decide the step that a move is."""
+        """Return the step for a move."""
         match move:
             case Reclaim(task=id):
                 return reclaim_task(state, id, self._plan.guardrails, self.now())
@@ -298,7 +299,7 @@ class PipelineHarness(BaseHarness[PipelineState, PipelineInput, PipelineOutput])
                     return grant
                 draft = await self._claim(state, id)
                 if grant is not None:
-                    self.log(f"{id}: agreed to: {grant.by}")
+                    self.log(f"{id}: approved by {grant.by}")
                 return draft
             case Act(task=id):
                 return await self._actions.act(state, id, self.current_step + 1)
@@ -315,11 +316,11 @@ class PipelineHarness(BaseHarness[PipelineState, PipelineInput, PipelineOutput])
         return draft
 
     def _take(self, result: BuildResult | JudgingResult) -> StepDraft:
-        """Take in what has come of somebody's work."""
+        """Return the step for the result of an agent or a validator."""
         state, id, now = self.state, result.task, self.now()
         nonce, record = self._workers.finish(result), record_of(self.state, id)
         if record.claim is None or not record.claim.nonce == result.nonce == nonce:
-            raise HarnessMisuse(f"{self._where()}: task {id}: what came is of a claim that is not open")
+            raise HarnessMisuse(f"{self._where()}: task {id}: a result arrived for a claim that is not open")
         if isinstance(result, BuildResult):
             return take_submission(state, id, result.built, now)
         judged = result.judged
@@ -329,7 +330,7 @@ class PipelineHarness(BaseHarness[PipelineState, PipelineInput, PipelineOutput])
         return take_verdict(state, verdict, evidence, self._plan.guardrails, actions=actions, now=now, step=step)
 
     async def _drain(self) -> PipelineStep | None:
-        """Take in what comes to its end within the grace period of a stop, all of it in one step; None if nothing does."""
+        """Return one step with all results that arrive within a stop's grace period; None if there are none."""
         made: PipelineStep | None = None
         workers, order = self._workers, [task.id for task in self.state.tasks]
         with trio.move_on_after(self._surroundings("stop").control.grace_s * _GRACE):
@@ -344,7 +345,7 @@ class PipelineHarness(BaseHarness[PipelineState, PipelineInput, PipelineOutput])
         return made
 
     def _write(self, draft: StepDraft) -> PipelineStep:
-        """Return the step that a draft is, with what is recorded beside it."""
+        """Return the step for a draft, with the records attached to it."""
         written = self._writer.write(draft, self.current_step + 1)
         for kind, value in written.attachments:
             self.attach(kind, value)
@@ -356,12 +357,12 @@ class PipelineHarness(BaseHarness[PipelineState, PipelineInput, PipelineOutput])
         return FolderView(self.name, self._plan.workspace, self.state, outputs)
 
     def _update_view(self) -> None:
-        """Add the step that was made to the run folder, if it is recorded."""
+        """Add the last step to the run folder, if it is recorded."""
         if (output := self._writer.take_recorded(self.current_step)) is not None:
             self._view = self._view.after(self.state, output)
 
     def _spent(self, id: TaskId) -> BudgetExhausted | None:
-        """Return why no attempt at a task is begun: nothing is left for its agent, and the attempt would count."""
+        """Return the error of the agent's budget if it is spent, so that no attempt is begun and counted; otherwise None."""
         till = self._surroundings("claim").till
         agent: object = self._agents.builder(id, record_of(self.state, id).attempts + 1)
         wanted = {"turns", *getattr(agent, "reports", ())}
@@ -369,7 +370,7 @@ class PipelineHarness(BaseHarness[PipelineState, PipelineInput, PipelineOutput])
         return BudgetExhausted(why) if why else None
 
     def _messages(self) -> list[object]:
-        """Take the messages that have come."""
+        """Receive the new messages."""
         messages: list[object] = []
         while len(messages) < _MAX_MESSAGES:
             try:
@@ -379,14 +380,14 @@ class PipelineHarness(BaseHarness[PipelineState, PipelineInput, PipelineOutput])
         return messages
 
     async def _look_out(self) -> None:
-        """Wait until something comes of somebody's work, or it is time to look for messages."""
+        """Wait until a result arrives, or it is time to check for messages."""
         with trio.move_on_after(_LOOK_S):
             await self._workers.wait()
 
     def _check_begun(self) -> None:
         if not self._plan.workspace.is_dir():
             raise PipelineInvalid(
-                f"workspace {str(self._plan.workspace)!r} is no directory: expected the project's root; make it"
+                f"workspace {str(self._plan.workspace)!r} is not a directory: expected the project's root; create it"
             )
         if any(task.status is TaskStatus.IN_PROGRESS and task.claim is None for task in self.state.tasks):
             raise PipelineInvalid("a task is in progress without a claim: the record was changed from outside")

@@ -1,7 +1,7 @@
-"""The memory of a pipeline: a protocol, and its implementation by an `EpisodicMemory`.
+"""The memory of a pipeline: a protocol, and an implementation with `EpisodicMemory`.
 
-The law: a memory can neither stop a pipeline nor command its agents: what it recalls is handed on as data, and what it raises
-is an event.
+Invariant: a memory can neither stop a pipeline nor command its agents: recalled text is passed on as data, and an error is an
+    event.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from harnesses.timing.clock import utc_now
 
 @frozen(kw_only=True)
 class Asked:
-    """What is about to be worked."""
+    """The task that is about to be worked."""
 
     run_id: str
     task: TaskNote
     agents: tuple[str, ...]
-    """What the agents of its stages are known by."""
+    """Names of the agents of its stages."""
 
 
 @frozen(kw_only=True)
 class Recalled:
-    """What is remembered of earlier work."""
+    """Memories of earlier work."""
 
     text: str = ""
-    """For the agent: bounded, labelled as history."""
+    """Text for the agent: bounded, and labelled as history."""
     episodes: tuple[str, ...] = ()
-    """Ids of what it is made of."""
+    """Ids of the episodes it is based on."""
 
 
 @frozen(kw_only=True)
 class Finished:
-    """Work that has passed."""
+    """A task that has passed."""
 
     run_id: str
     task: TaskNote
@@ -51,24 +51,24 @@ class Finished:
 
 
 class PipelineMemory(Protocol):
-    """A memory, as a pipeline needs it."""
+    """The memory interface that a pipeline needs."""
 
     async def recall(self, asked: Asked) -> Recalled:
-        """Return what may help."""
+        """Return memories that may help with a task."""
         ...
 
     async def remember(self, finished: Finished) -> str:
-        """Take in what has passed, once for each run, task and attempt however often it is told; return what became of it."""
+        """Store passed work; once for each run, task and attempt, however often it is called. Return the result in words."""
         ...
 
 
 class EpisodesOfPipeline:
-    """Recalls from an `EpisodicMemory`, and writes to it what has passed.
+    """Recalls from an `EpisodicMemory`, and stores passed work in it.
 
     Args:
-        memory: of the project.
-        harness: the durable name of the pipeline: a retraction names who has used what was retracted.
-        branch: of the repository, if there is one.
+        memory: the memory of the project.
+        harness: the durable name of the pipeline; a retraction names the harnesses that used the retracted episode.
+        branch: branch of the repository, if there is one.
     """
 
     def __init__(self, memory: EpisodicMemory, *, harness: str = "", branch: str = "unknown") -> None:

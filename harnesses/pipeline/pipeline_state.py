@@ -1,7 +1,8 @@
-"""What is on record of a pipeline: the state, and the input and output of a step. Nouns.
+"""Values stored for a pipeline: the state, and the input and output of a step.
 
-The laws: everything that the pipeline decides, it decides from `PipelineState`; a claim is on record before any work under it
-begins; whatever an agent has said is held without its secrets, and cut to a bound.
+Invariants: every decision of the pipeline is based on `PipelineState`; a claim is recorded before its work begins; texts of
+    agents
+are stored without secrets, cut to a limit.
 """
 
 from __future__ import annotations
@@ -21,28 +22,28 @@ from harnesses.pipeline.plan.ids import StageId, TaskId
 from harnesses.step import StepYield
 
 MAX_CONTRACT = 200_000
-"""Characters of a contract; a longer one is refused."""
+"""Maximum characters of a contract; a longer one is refused."""
 MAX_PROMPT = 40_000
-"""Characters of what an agent is asked."""
+"""Maximum characters of a prompt."""
 MAX_KEPT = 64_000
-"""Characters of an artifact that are kept in the store; of a longer one, only what it hashes to."""
+"""Maximum characters of an artifact that is kept in the store; of a longer one only the hash is kept."""
 MAX_FAILED = 20
-"""Failed checks that are kept of a try, and told to the next one."""
+"""Maximum failed checks kept of an attempt, and shown to the next one."""
 MAX_FAILED_TEXT = 400
-"""Characters of each."""
+"""Maximum characters of each failed check."""
 MAX_ANSWER = 4_000
-"""Characters of what a person answers."""
+"""Maximum characters of a person's answer."""
 MAX_ANSWERS = 10
 
 Json: TypeAlias = dict[str, Any]
 
 
 class RunStatus(StrEnum):
-    """Where the whole stands."""
+    """Status of the whole pipeline."""
 
     STARTED = "STARTED"
     CLARIFYING = "CLARIFYING"
-    """Nothing goes on before a person has answered."""
+    """Everything waits for a person's answer."""
     PLANNED = "PLANNED"
     IN_PROGRESS = "IN_PROGRESS"
     BLOCKED = "BLOCKED"
@@ -54,12 +55,12 @@ class Mode(StrEnum):
 
     INTERACTIVE = "interactive"
     EXPRESS = "express"
-    """They are not. Dangerous actions need an approval all the same."""
+    """They are not asked. Dangerous actions need an approval in any case."""
 
 
 @frozen(kw_only=True)
 class StageNote:
-    """A stage as it was when the run began."""
+    """Description of a stage at the beginning of the run."""
 
     id: StageId
     title: str
@@ -69,7 +70,7 @@ class StageNote:
 
 @frozen(kw_only=True)
 class TaskNote:
-    """A task as it was when the run began."""
+    """Description of a task at the beginning of the run."""
 
     id: TaskId
     title: str
@@ -82,134 +83,134 @@ class TaskNote:
     artifact: str = ""
     destructive: bool = False
     gate: str = field(default="", eq=False)
-    """Not compared: a run goes on with the gates that it began with."""
+    """What a person must approve first. Not compared: a run keeps the gates with which it began."""
     deeds: int = 0
-    """How many it has."""
+    """Number of its actions."""
     domains: tuple[str, ...] = field(default=(), eq=False)
-    """What it belongs to. Not compared: a run that began before tasks had domains goes on."""
+    """Its domains. Not compared, so that runs from before tasks had domains continue."""
 
 
 @frozen(kw_only=True)
 class Kept:
-    """An artifact as it was when it was handed in."""
+    """An artifact at the time of its submission."""
 
     path: str
-    """Below the run folder."""
+    """Path below the run folder."""
     sha256: str
     text: str | None = None
-    """Its content, without its secrets; None if it is too long, or no text."""
+    """Its content without secrets; None if it is too long, or not text."""
 
 
 @frozen(kw_only=True)
 class Built:
-    """What a builder has handed in under a claim."""
+    """A builder's submission under a claim."""
 
     contract: str
-    """JSON, as it was read; empty if it was none. In the state it stands in the record of the task."""
+    """The contract as JSON; empty if none was readable. Within the state it is stored in the task's record instead."""
     problems: tuple[str, ...] = ()
-    """Why it is no contract."""
+    """Why the contract is invalid."""
     failure: str = ""
-    """What the agent raised."""
+    """The agent's error."""
     subject: tuple[Bound, ...] = ()
-    """Files that it speaks of, as they were then."""
+    """Files that the contract names, with their hashes at submission."""
     kept: tuple[Kept, ...] = ()
     tool_calls: int | None = None
-    """Counted by us; None where nothing could be counted."""
+    """Number of tool calls counted by the pipeline; None if they could not be counted."""
     messages: int | None = None
     finding: Finding | None = None
-    """The limit at which the agent was stopped, if it was."""
+    """The limit at which the agent was stopped, if any."""
 
 
 @frozen(kw_only=True)
 class TaskRecord:
-    """What is known of a task beside what it is."""
+    """The progress of a task."""
 
     id: TaskId
     status: TaskStatus = TaskStatus.PENDING
     attempts: int = 0
-    """Claims there were, those included that were cut off."""
+    """Number of claims so far, including interrupted ones."""
     granted: int = 0
-    """Further attempts that people have allowed."""
+    """Number of additional attempts allowed by people."""
     released: bool = False
-    """Whether a person has let it go on, though it was blocked."""
+    """Whether a person has released it after it was blocked."""
     claim: Claim | None = None
-    """The one under way. Nothing is judged but what was built under it."""
+    """The open claim. Only what was built under it is validated."""
     claimed_at: datetime | None = None
     built: Built | None = None
-    """What was handed in under it."""
+    """The submission under the open claim."""
     proven: bool = False
-    """Whether that was found good, and its deeds have to be done."""
+    """Whether the submission passed validation, so that only its actions are left."""
     done: int = 0
-    """Deeds that are done."""
+    """Number of completed actions."""
     prompt: str = ""
-    """What the agent was asked last."""
+    """The last prompt."""
     builder: str = ""
-    """The last contract that was handed in, as JSON."""
+    """The last submitted contract, as JSON."""
     validation: str = ""
-    """What came of judging it, as JSON."""
+    """The result of its validation, as JSON."""
     failed: tuple[str, ...] = ()
-    """What was wrong with the last try: the next one is told."""
+    """Failed checks of the last attempt, which are shown to the next one."""
     note: str = ""
-    """Why it is blocked, or what a person is asked."""
+    """Why it is blocked, or the question to a person."""
     answers: tuple[str, ...] = ()
-    """What people have said, the last ones."""
+    """The latest answers of people."""
     proof: tuple[Evidence, ...] = ()
-    """What it passes by."""
+    """The evidence by which it passes."""
     kept: tuple[Kept, ...] = ()
-    """Its artifacts, of the last try."""
+    """The artifacts of its last attempt."""
     set_backs: int = 0
-    """How often its proof has turned stale."""
+    """How often its proof has become stale."""
     remembered: bool = False
-    """Whether the memory has been told of its pass."""
+    """Whether its pass was stored in the memory."""
     passed_step: int = 0
-    """The step that it passed at last."""
+    """Number of the step in which it last passed."""
 
 
 @frozen(kw_only=True)
 class PipelineState:
-    """Everything a pipeline needs to go on."""
+    """The complete state of a pipeline."""
 
     layout: str = "pipeline/1"
-    """What the state is written as."""
+    """Format of the state."""
     run_id: str = ""
-    """Empty until it is planned."""
+    """Empty until the run is planned."""
     goal: str = ""
     mode: Mode = Mode.INTERACTIVE
     project_root: str = ""
     run_folder: str = ""
-    """Below the project's root."""
+    """Path below the project's root."""
     created_at: datetime | None = None
     updated_at: datetime | None = None
     stages: tuple[StageNote, ...] = ()
     plan: tuple[TaskNote, ...] = ()
     tasks: tuple[TaskRecord, ...] = ()
-    """One for each of the plan, in the same order."""
+    """One record for each task of the plan, in the same order."""
     guardrails: str = ""
-    """In words, as agents are told them."""
+    """The guardrails in words, as agents are told them."""
 
 
 class MoveKind(StrEnum):
-    """What a step is about."""
+    """The kind of a step."""
 
     PLAN = "plan"
     CLAIM = "claim"
     """An attempt begins."""
     BUILD = "build"
-    """An agent has handed in its work."""
+    """An agent has submitted its work."""
     JUDGE = "judge"
-    """It was judged."""
+    """A submission was validated."""
     ACT = "act"
-    """What it needed to have done was done, or refused."""
+    """An action was done, or refused."""
     RECLAIM = "reclaim"
-    """A claim that was cut off is given back."""
+    """An interrupted claim is given back."""
     SET_BACK = "set_back"
-    """What was proven is so no longer: its content has changed."""
+    """Proven content has changed, so its task is set back."""
     ORDERS = "orders"
-    """A person's words were followed."""
+    """Messages of people were processed."""
     BLOCK = "block"
-    """A guard does not let a task be claimed."""
+    """A guard does not allow a task to be claimed."""
     REMEMBER = "remember"
-    """The memory was told of what has passed."""
+    """Passed work was stored in the memory."""
 
 
 @frozen(kw_only=True)
@@ -230,12 +231,12 @@ class PipelineOutput:
     """The output of a step."""
 
     status: str
-    """Of the task; without one, of the whole."""
+    """Status of the task, or of the whole pipeline if there is no task."""
     note: str = ""
     events: tuple[Json, ...] = field(default=(), converter=_jsons)
-    """What has happened, for `events.jsonl`."""
+    """Events, for `events.jsonl`."""
     evidence: tuple[Json, ...] = field(default=(), converter=_jsons)
-    """What was seen, for `evidence.jsonl`."""
+    """Evidence, for `evidence.jsonl`."""
 
 
 PipelineStep: TypeAlias = StepYield[PipelineInput, PipelineOutput]
@@ -243,10 +244,10 @@ PipelineStep: TypeAlias = StepYield[PipelineInput, PipelineOutput]
 
 @frozen(kw_only=True)
 class StepDraft:
-    """A step that is decided and not written yet."""
+    """A step that is decided but not written yet."""
 
     state: PipelineState
-    """The state that it leads to."""
+    """The state after the step."""
     kind: MoveKind
     task: TaskId | None = None
     note: str = ""
@@ -259,7 +260,7 @@ _GOING_ON = (TaskStatus.READY, TaskStatus.IN_PROGRESS, TaskStatus.FAIL)
 
 
 def run_status(state: PipelineState) -> RunStatus:
-    """Return where the whole stands."""
+    """Return the status of the whole pipeline."""
     statuses = [task.status for task in state.tasks]
     if not statuses:
         return RunStatus.STARTED
@@ -275,17 +276,17 @@ def run_status(state: PipelineState) -> RunStatus:
 
 
 def record_of(state: PipelineState, id: TaskId) -> TaskRecord:
-    """Return what is known of a task."""
+    """Return the record of a task."""
     return next(task for task in state.tasks if task.id == id)
 
 
 def note_of(state: PipelineState, id: TaskId) -> TaskNote:
-    """Return what a task is."""
+    """Return the description of a task."""
     return next(note for note in state.plan if note.id == id)
 
 
 def agents_of(state: PipelineState, task: TaskNote) -> dict[StageId, str]:
-    """Return the name of the agent of each stage of a task; whoever builds the task goes by the first."""
+    """Return the name of the agent of each stage of a task; the task's builder goes by the first name."""
     names = {stage.id: stage.agent for stage in state.stages}
     return {id: names[id] for id in task.stages}
 
@@ -296,17 +297,17 @@ def builder_name(state: PipelineState, task: TaskNote) -> str:
 
 
 def artifact_path(state: PipelineState, stage: StageId) -> str:
-    """Return where the artifact of a stage is, below the project's root."""
+    """Return the path of a stage's artifact, below the project's root."""
     note = next(one for one in state.stages if one.id == stage)
     return f"{state.run_folder}/artifacts/stages/{stage}/{note.artifact}"
 
 
 def own_artifact_path(state: PipelineState, task: TaskNote) -> str:
-    """Return where the artifact of a task itself is, below the project's root; "" if it has none."""
+    """Return the path of a task's own artifact, below the project's root; "" if it has none."""
     return f"{state.run_folder}/artifacts/{task.artifact}" if task.artifact else ""
 
 
 def artifact_paths(state: PipelineState, task: TaskNote) -> tuple[str, ...]:
-    """Return where the artifacts of a task are: those of its stages, then its own."""
+    """Return the paths of a task's artifacts: those of its stages, then its own."""
     own = own_artifact_path(state, task)
     return (*(artifact_path(state, stage) for stage in task.stages), *((own,) if own else ()))

@@ -1,16 +1,17 @@
-"""What a pipeline does next, decided from its state. Pure.
+"""Decides the next move of a pipeline from its state. No I/O.
 
-    a claim was cut off, and it is not ours               give it back
-    something was handed in, and nobody judges it         have it judged
-    a task may be claimed, and there is room              claim it:  FAIL, then BLOCKED but released, then READY
+    a claim was interrupted, and is not of this attempt   give it back
+    there is a submission that nobody validates           have it validated
+    a task may be claimed, and the limit allows           claim it: FAIL, then BLOCKED but released, then READY
     others are at work                                    wait for them
-    something was found good, and actions are to be done  do them: nothing else is going on, so only it waits for a person
-    a task may be claimed once a person agrees            ask
-    all pass                                              done
-    else                                                  a person has to decide
+    work has passed, and actions are left                 run them: nothing else is running, so only they wait for a person
+    a task may be claimed once a person approves          ask
+    all tasks pass                                        done
+    otherwise                                             a person must decide
 
-The guards of a claim, in this order: the audit of what is on record; the attempts, counted from the claims on record; the
-approval, which the harness asks for; what it waits for.
+Guards of a claim, in this order: the consistency of the record; the number of attempts, counted from recorded claims; the
+approval,
+which the harness requests; the dependencies.
 """
 
 from __future__ import annotations
@@ -31,30 +32,30 @@ _SHOWN = 5
 
 @frozen
 class Reclaim:
-    """A claim was cut off."""
+    """Give back a claim that was interrupted."""
 
     task: TaskId
 
 
 @frozen
 class Judge:
-    """Something was handed in."""
+    """Have a submission validated."""
 
     task: TaskId
 
 
 @frozen
 class Start:
-    """A task may be claimed."""
+    """Claim a task."""
 
     task: TaskId
     gated: bool = False
-    """Whether a person has to agree before."""
+    """Whether a person must approve first."""
 
 
 @frozen
 class Hold:
-    """A guard does not let a task be claimed."""
+    """Block a task, because a guard does not allow it to be claimed."""
 
     task: TaskId
     finding: Finding
@@ -62,42 +63,42 @@ class Hold:
 
 @frozen
 class Act:
-    """Actions are to be done."""
+    """Run the actions of a task."""
 
     task: TaskId
 
 
 @frozen
 class Rest:
-    """Others are at work."""
+    """Wait for others that are at work."""
 
 
 @frozen
 class Done:
-    """All pass."""
+    """End: all tasks pass."""
 
 
 @frozen
 class Stuck:
-    """A person has to decide."""
+    """Wait for a person's decision."""
 
     reason: str
 
 
 Move: TypeAlias = Reclaim | Judge | Start | Hold | Act | Rest | Done | Stuck
 _ORDER = (TaskStatus.FAIL, TaskStatus.BLOCKED, TaskStatus.READY)
-"""Failures come first: else they hide behind work that looks better."""
+"""Order of claims. Failed tasks come first, so that they are not hidden behind other work."""
 
 
 def next_move(
     state: PipelineState, guardrails: Guardrails, *, working: Collection[TaskId], own: Collection[str], most: int
 ) -> Move:
-    """Return what is next.
+    """Return the next move.
 
     Args:
-        working: tasks that somebody works on, or judges, now.
-        own: nonces of the claims that were made in this attempt.
-        most: how many may be worked on at a time.
+        working: tasks that are being worked or validated now.
+        own: nonces of the claims made in this attempt of the harness.
+        most: maximum tasks worked on at the same time.
     """
     idle = [task for task in state.tasks if task.status is TaskStatus.IN_PROGRESS and task.id not in working]
     for task in idle:
@@ -122,12 +123,12 @@ def next_move(
 
 
 def waits_for_person(move: Move) -> bool:
-    """Return whether a claim may wait for a person's approval."""
+    """Return whether a move may wait for a person's approval."""
     return isinstance(move, Start) and move.gated
 
 
 def _claim(state: PipelineState, guardrails: Guardrails) -> Move | None:
-    """Return the claim that comes first, those before that need nobody's word; None if there is none."""
+    """Return the first possible claim, those without an approval first; None if there is none."""
     notes, statuses = {note.id: note for note in state.plan}, {task.id: task.status for task in state.tasks}
     gated: Move | None = None
     for status in _ORDER:
@@ -145,7 +146,7 @@ def _claim(state: PipelineState, guardrails: Guardrails) -> Move | None:
 
 
 def find_hold(task: TaskRecord, note: TaskNote, guardrails: Guardrails) -> Hold | None:
-    """Return why a task cannot be claimed, whatever it waits for; None if nothing is in the way."""
+    """Return the guard that does not allow a task to be claimed, apart from dependencies; None if there is none."""
     if (problem := find_contradiction(task)) != "":
         return Hold(task.id, Finding(limit_name="audit", current_value="", limit_value="", reason=problem))
     attempts = task.attempts - task.granted
@@ -154,33 +155,33 @@ def find_hold(task: TaskRecord, note: TaskNote, guardrails: Guardrails) -> Hold 
 
 
 def find_contradiction(task: TaskRecord) -> str:
-    """Return what contradicts itself in the record of a task that may be claimed; "" if nothing does."""
+    """Return the contradiction in the record of a task that may be claimed; "" if there is none."""
     if task.claim is not None or task.built is not None or task.proven:
-        return f"it is {task.status}, and a claim of it is open: its record was changed from outside"
+        return f"it is {task.status}, but has an open claim: its record was changed from outside"
     if task.attempts < 0 or task.granted < 0:
-        return f"its attempts are {task.attempts}, those granted {task.granted}: its record was changed from outside"
+        return f"it has {task.attempts} attempts, {task.granted} of them granted: its record was changed from outside"
     return ""
 
 
 def most_attempts(task: TaskRecord, note: TaskNote, guardrails: Guardrails) -> int:
-    """Return how many attempts a task has, with those that people have allowed."""
+    """Return the maximum attempts of a task, including those that people have granted."""
     return guardrails.attempts_for(destructive=note.destructive) + task.granted
 
 
 def needs_approval(note: TaskNote, mode: Mode, guardrails: Guardrails) -> bool:
-    """Return whether a person has to agree before a task is claimed."""
+    """Return whether a person must approve before a task is claimed."""
     if note.destructive and guardrails.require_user_approval_for_destructive_actions:
         return True
     return bool(note.gate) and mode is Mode.INTERACTIVE
 
 
 def waits_for(note: TaskNote, statuses: Mapping[TaskId, TaskStatus]) -> TaskStatus:
-    """Return whether a task that nobody has begun is ready."""
+    """Return the status of a task that has not begun: READY, or PENDING if it still has dependencies."""
     return TaskStatus.READY if all(statuses[id] is TaskStatus.PASS for id in note.after) else TaskStatus.PENDING
 
 
 def why_stuck(state: PipelineState) -> str:
-    """Return what a person has to decide, in a sentence."""
+    """Return what a person must decide, in a sentence."""
     parts: list[str] = []
     for status, order in ((TaskStatus.NEEDS_CONTEXT, '{"answer": …}'), (TaskStatus.BLOCKED, '{"unblock": …}')):
         found = [task for task in state.tasks if task.status is status]
@@ -188,4 +189,4 @@ def why_stuck(state: PipelineState) -> str:
             shown = ", ".join(f"{task.id} ({task.note or 'no reason given'})" for task in found[:_SHOWN])
             more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
             parts.append(f"{status}: {shown}{more}; send {order}")
-    return "a person has to decide: " + ("; ".join(parts) or "nothing can be claimed")
+    return "a person must decide: " + ("; ".join(parts) or "nothing can be claimed")

@@ -1,10 +1,11 @@
-"""What agents of a pipeline are handed, and what they hand in.
+"""The inputs of a pipeline's agents, and the parsing of their answers.
 
-Both are assignments as agents of feature lists have them, so that a `CommandAgent` can do either.
+Both inputs extend the assignment of a feature list, so that a `CommandAgent` can be a builder or a validator.
 
-A builder answers with its contract: a `BuilderContract`, an object, JSON text (also in a fence among other words), or a
-`TurnResult` whose message is that. What is no contract leaves it to `builder.json` in the run folder. It is kept without
-secrets, with its artifacts, and the hashes of the files that it speaks of.
+A builder answers with its contract: a `BuilderContract`, an object, JSON text (also in a fence within other text), or a
+`TurnResult` with such a message. If the answer is not a contract, it is read from `builder.json` in the run folder. It is
+stored
+without secrets, with its artifacts and the hashes of the files it names.
 """
 
 from __future__ import annotations
@@ -50,49 +51,49 @@ from harnesses.redaction.redactor import redact, redact_text
 PipelineAgent: TypeAlias = Agent[Any, Any, Any]
 MAX_NONCE = 200
 _MAX_ERROR = 1_000
-"""Characters of what an agent has raised that are kept."""
+"""Maximum characters kept of an agent's error."""
 _FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n[ \t]*```", re.DOTALL)
 
 
 @frozen(kw_only=True)
 class StageWork(Assignment):
-    """What a builder is asked. `directory` is the project's root."""
+    """The input of a builder. `directory` is the project's root."""
 
     task: TaskNote
     claim: Claim
-    """The attempt: its nonce goes into the contract."""
+    """The attempt; its nonce must be in the contract."""
     agent: str
-    """What the builder is known by."""
+    """Name of the builder."""
     artifacts: Mapping[str, str]
-    """Where the artifact of each stage goes, below the directory, by stage id."""
+    """Paths of the stages' artifacts, below the directory, by stage id."""
     own_artifact: str = ""
-    """Where that of the task itself goes, if it has one."""
+    """Path of the task's own artifact, if it has one."""
     builder_json: str = ""
-    """Where the contract may be left, below the directory."""
+    """Path where the contract may be left, below the directory."""
 
 
 @frozen(kw_only=True)
 class Inspection(Assignment):
-    """What a validator is asked. It has no directory, unless it is a program: then a copy of its own."""
+    """The input of a validator. It has no directory, unless the validator is a program, which gets its own copy."""
 
     task: TaskNote
     claim: Claim
     validator: str
-    """What the validator is known by."""
+    """Name of the validator."""
     contract: BuilderContract
-    """What the builder says."""
+    """The builder's contract."""
     artifacts: Mapping[str, str]
     project: ReadOnly
-    """A copy of the project: to read, and to run commands in."""
+    """A copy of the project, to read and to run commands in."""
 
 
 def builder_json(state: PipelineState, task: TaskNote) -> str:
-    """Return where a builder may leave its contract, below the project's root."""
+    """Return the path where a builder may leave its contract, below the project's root."""
     return f"{state.run_folder}/tasks/{task.id}/builder.json"
 
 
 def stage_work(workspace: Path, state: PipelineState, task: TaskNote, claim: Claim) -> StageWork:
-    """Return what the builder of a task is asked."""
+    """Return the input of a task's builder."""
     record, folder = record_of(state, task.id), workspace / state.run_folder
     return StageWork(
         feature=Feature(str(task.id), task.title, steps=task.acceptance_criteria),
@@ -113,7 +114,7 @@ def stage_work(workspace: Path, state: PipelineState, task: TaskNote, claim: Cla
 
 
 def contract_in(answer: object, file: bytes | None) -> Mapping[str, object] | str | None:
-    """Return the contract in what an agent has answered, else in the file it may have left; None if there is none."""
+    """Return the contract in an agent's answer, or else in its file; None if there is none."""
     if isinstance(answer, TurnResult):
         answer = answer.message
     if isinstance(answer, BuilderContract | ValidatorContract):
@@ -128,7 +129,7 @@ def contract_in(answer: object, file: bytes | None) -> Mapping[str, object] | st
 
 
 def _json_in(text: str) -> str | None:
-    """Return the JSON object in a text: all of it, or what is in its last fence."""
+    """Return the JSON object in a text: the whole text, or the content of its last fence."""
     text = text[-MAX_CONTRACT:].strip()
     if text.startswith("{"):
         return text
@@ -137,15 +138,15 @@ def _json_in(text: str) -> str | None:
 
 
 def as_text(data: object) -> str:
-    """Return plain data as the JSON that is kept."""
+    """Return plain data as JSON text for storing."""
     return inert_json(json.dumps(data, ensure_ascii=False, indent=2))
 
 
 def read_submission(workspace: Path, state: PipelineState, task: TaskNote, answer: object) -> Built:
-    """Return what an agent has handed in: its contract as it is kept, and the content that it speaks of."""
+    """Return an agent's submission: its contract in stored form, and the content that it names."""
     found = contract_in(answer, read_below(workspace, builder_json(state, task), MAX_DOCUMENT + 1))
     if found is None:
-        return Built(contract="", problems=("nothing was handed in: expected a contract, as the answer or in builder.json",))
+        return Built(contract="", problems=("nothing was submitted: expected a contract, as the answer or in builder.json",))
     paths = artifact_paths(state, task)
     kept = tuple(one for path in paths if (one := _keep(workspace, state.run_folder, path)) is not None)
     try:
@@ -159,21 +160,21 @@ def read_submission(workspace: Path, state: PipelineState, task: TaskNote, answe
         return Built(contract="", problems=(problem,), kept=kept)
     named: Any = data.get("files_modified")
     files = [path for path in cast("list[object]", named) if isinstance(path, str)] if isinstance(named, list) else []
-    # A file that cannot be looked at is left to the judge.
+    # The judge reports a file that cannot be read.
     subject = tuple(one for path in (*paths, *files[:10_000]) for one in _bind(workspace, path))
     return Built(contract=text + "\n", subject=subject, kept=kept)
 
 
 def error_text(error: Exception) -> str:
-    """Return what an agent has raised as it is kept: without secrets, cut to size."""
+    """Return the text of an agent's error in stored form: without secrets, cut to size."""
     return redact_text(storable(describe_error(error)).replace("\0", ""))[:_MAX_ERROR]
 
 
 def _redacted(found: Mapping[str, object] | str) -> dict[str, object]:
-    """Return a contract that can be read as plain data without secrets."""
+    """Return a contract as plain data without secrets."""
     data: dict[str, object] = json.loads(found if isinstance(found, str) else json.dumps(dict(found)))
     nonce = data.get("nonce")
-    # It may look like a key, and is none: it is ours.
+    # The nonce may look like a key, but is the pipeline's own.
     return redact(data) | ({"nonce": nonce} if isinstance(nonce, str) and len(nonce) <= MAX_NONCE else {})
 
 

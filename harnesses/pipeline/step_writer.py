@@ -1,6 +1,6 @@
-"""Makes steps of drafts: what is yielded, and what is attached to be one commit with it. Pure, but for the step under way.
+"""Converts drafts to steps: what is yielded, and the records attached in the same commit. No I/O.
 
-The law: text from agents is without its secrets wherever it is recorded.
+Invariant: secrets are removed from text of agents before it is recorded.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from harnesses.redaction.redactor import redact, redact_text
 from harnesses.step import StepYield
 
 MAX_ENTRIES = 400
-"""Entries of evidence with one step; of what an agent reports, the rest is in its contract."""
+"""Maximum evidence entries of one step; the rest of an agent's report is in its contract."""
 
 
 @frozen
 class WrittenStep:
-    """A step to be yielded."""
+    """A step that is ready to be yielded."""
 
     step: PipelineStep
     attachments: tuple[tuple[str, Mapping[str, object]], ...]
-    """Kind and value of what the last draft attaches to it."""
+    """Kind and value of each record that the last draft attaches to the step."""
 
 
 class StepWriter:
-    """Turns drafts into steps; several drafts before the next step is recorded are one step."""
+    """Converts drafts to steps; several drafts before the next recorded step become one step."""
 
     def __init__(self) -> None:
         self._number = 0
         self._pending: PipelineOutput | None = None
 
     def write(self, draft: StepDraft, number: int) -> WrittenStep:
-        """Return the step that a draft is.
+        """Return the step for a draft.
 
         Args:
-            number: of the step; what was written for the same one before is part of it.
+            number: number of the step; earlier drafts for the same number are included.
         """
         events = tuple(redact(dict(one)) for one in draft.events)
         entries = [part.plain() for one in draft.evidence for part in in_chunks(one)]
-        # Hashes and paths stay as they are: others look them up.
+        # Hashes and paths stay unchanged, because other code looks them up.
         evidence = tuple({**one, "evidence": redact_text(one["evidence"])} for one in entries[:MAX_ENTRIES])
         task = "" if draft.task is None else str(draft.task)
         findings = ({"task_id": task, **asdict(finding)} for finding in draft.findings)
@@ -70,7 +70,7 @@ class StepWriter:
         return WrittenStep(StepYield(given, self._pending), attachments)
 
     def take_recorded(self, current_step: int) -> PipelineOutput | None:
-        """Return the output of the step that was written last, once, if it is recorded."""
+        """Return the output of the last written step, once, if it is recorded."""
         if self._pending is None or current_step < self._number:
             return None
         output, self._pending = self._pending, None

@@ -1,6 +1,6 @@
-"""The beginning of a run and of each attempt at a task, and how an attempt ends that is not judged. Pure.
+"""Begins runs and attempts at tasks, and ends attempts that are not validated. No I/O.
 
-The law: an attempt counts from its claim on, whatever becomes of it.
+Invariant: an attempt counts from its claim, whatever happens to it.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from harnesses.pipeline.verdicts import decision_event, find_exhausted, note_for
 from harnesses.redaction.redactor import redact_text
 
 CONTEXT_PRESSURE = 0.8
-"""Share of the longest prompt from which on an event says so."""
+"""Fraction of the maximum prompt length from which an event reports it."""
 
 
 def plan_run(plan: PipelinePlan, now: datetime) -> StepDraft:
-    """Write down what is to be done."""
+    """Return the step that records the plan."""
     run_id = run_id_of(redact_text(plan.goal), now)
     state = update_readiness(plan.first_state(run_id, now))
     events = [
@@ -62,9 +62,9 @@ def claim_task(
     """Begin an attempt.
 
     Args:
-        memory: what is recalled of earlier work.
-        agents: names of the agent of the attempt before and of this one, if they are two.
-        events: what has happened before the claim.
+        memory: recalled memories of earlier work.
+        agents: names of the previous attempt's agent and this one's, if they differ.
+        events: events from before the claim.
     """
     id = TaskId(claim.task_id)
     record, task = record_of(state, id), note_of(state, id)
@@ -85,7 +85,7 @@ def claim_task(
 
 
 def hold_task(state: PipelineState, hold: Hold, now: datetime) -> StepDraft:
-    """Hold a task that may not be claimed."""
+    """Block a task that may not be claimed."""
     reason = hold.finding.reason
     return StepDraft(
         state=block_task(state, hold.task, reason, now),
@@ -98,7 +98,7 @@ def hold_task(state: PipelineState, hold: Hold, now: datetime) -> StepDraft:
 
 
 def refuse_start(state: PipelineState, id: TaskId, category: str, why: str, now: datetime) -> StepDraft:
-    """Hold a task that a person does not want to be claimed."""
+    """Block a task that a person has refused to have claimed."""
     return StepDraft(
         state=block_task(state, id, why, now),
         kind=MoveKind.BLOCK,
@@ -109,7 +109,7 @@ def refuse_start(state: PipelineState, id: TaskId, category: str, why: str, now:
 
 
 def take_submission(state: PipelineState, id: TaskId, built: Built, now: datetime) -> StepDraft:
-    """Take in what an agent has handed in; it is not judged yet."""
+    """Record an agent's submission, which is not validated yet."""
     good = not (built.failure or built.problems)
     why = built.failure or "; ".join(built.problems)
     ended = event(
@@ -126,18 +126,18 @@ def take_submission(state: PipelineState, id: TaskId, built: Built, now: datetim
         state=record_submission(state, id, built, now),
         kind=MoveKind.BUILD,
         task=id,
-        note=f"{id}: handed in" if good else f"{id}: {one_line(why, 200)}",
+        note=f"{id}: submitted" if good else f"{id}: {one_line(why, 200)}",
         events=[ended, *(tripped_event(id, finding, now) for finding in findings)],
         findings=findings,
     )
 
 
 def reclaim_task(state: PipelineState, id: TaskId, guardrails: Guardrails, now: datetime) -> StepDraft:
-    """Give a claim back that was cut off: its attempt counts."""
+    """Give back a claim that was interrupted; its attempt counts."""
     record, task = record_of(state, id), note_of(state, id)
     most = most_attempts(record, task, guardrails)
     what = decide(ValidatorStatus.FAIL, Recommendation.RETRY_BUILDER, attempts=record.attempts, most=most)
-    why = f"attempt {record.attempts} was cut off before anything was handed in"
+    why = f"attempt {record.attempts} was interrupted before anything was submitted"
     findings = find_exhausted(task, what, record, most)
     return StepDraft(
         state=end_attempt(state, id, what.status, [f"cut_off: {why}"], "", note_for(what, why), now),
@@ -154,6 +154,6 @@ def reclaim_task(state: PipelineState, id: TaskId, guardrails: Guardrails, now: 
 
 
 def redact_prompt(prompt: str, claim: Claim) -> str:
-    """Return a prompt without secrets, but with the nonce, which is none."""
+    """Return a prompt without secrets, but with the nonce, which is not a secret."""
     mark = "nonce-goes-here"
     return redact_text(prompt.replace(claim.nonce, mark)).replace(mark, claim.nonce)

@@ -1,7 +1,8 @@
-"""What the state of a pipeline becomes when something happens. Pure.
+"""Computes the new state of a pipeline: one function for each thing that can happen. No I/O.
 
-The laws: an attempt is counted when it is claimed, and never taken back; what is judged is what was handed in under the claim
-that is open; only `pass_with_proof` makes a PASS; nobody is READY before all that they wait for pass.
+Invariants: an attempt counts when it is claimed, and the count is never reduced; only a submission under the open claim is
+    validated;
+only `pass_with_proof` sets PASS; a task is READY only when everything it depends on passes.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ from harnesses.pipeline.scheduling import waits_for
 
 _IDLE = (TaskStatus.PENDING, TaskStatus.READY)
 _CLOSED: dict[str, Any] = {"claim": None, "claimed_at": None, "built": None, "proven": False, "done": 0, "released": False}
-"""Fields of a task of which no attempt is under way."""
+"""Fields of a task without an open attempt."""
 
 
 def change_task(state: PipelineState, id: TaskId, now: datetime, **fields: Any) -> PipelineState:
-    """Return the state with fields of the record of one task changed, and all others as ready as they are then."""
+    """Return the state with fields of one task's record changed, and the readiness of all tasks updated."""
     tasks = tuple(evolve(task, **fields) if task.id == id else task for task in state.tasks)
     return update_readiness(evolve(state, tasks=tasks, updated_at=now))
 
 
 def update_readiness(state: PipelineState) -> PipelineState:
-    """Return the state in which those are READY, and only those, that wait for nothing any more."""
+    """Return the state in which exactly the tasks without open dependencies are READY."""
     statuses = {task.id: task.status for task in state.tasks}
     notes = {note.id: note for note in state.plan}
     tasks = tuple(
@@ -52,7 +53,7 @@ def update_readiness(state: PipelineState) -> PipelineState:
 
 
 def built_of(record: TaskRecord) -> Built:
-    """Return what was handed in under the claim that is open; in the state its contract stands once, in the record."""
+    """Return the submission under the open claim, with its contract, which the state stores once, in the record."""
     return evolve(record.built or Built(contract=""), contract=record.builder)
 
 
@@ -63,18 +64,18 @@ def begin_attempt(state: PipelineState, claim: Claim, prompt: str, now: datetime
 
 
 def record_submission(state: PipelineState, id: TaskId, built: Built, now: datetime) -> PipelineState:
-    """Take in what was built under the claim that is open."""
+    """Record the submission under the open claim."""
     held = evolve(built, contract="", kept=())
     return change_task(state, id, now, built=held, builder=built.contract, kept=built.kept)
 
 
 def record_proof(state: PipelineState, id: TaskId, proof: Sequence[Evidence], validation: str, now: datetime) -> PipelineState:
-    """Note that the work is good, and that its actions are to be done."""
+    """Record that the work has passed validation, and that its actions are left."""
     return change_task(state, id, now, proven=True, proof=tuple(proof), validation=validation, failed=())
 
 
 def record_action(state: PipelineState, id: TaskId, proof: Sequence[Evidence], now: datetime) -> PipelineState:
-    """Note that one more action is done."""
+    """Record that one more action is done."""
     task = record_of(state, id)
     return change_task(state, id, now, done=task.done + 1, proof=(*task.proof, *proof))
 
@@ -82,7 +83,7 @@ def record_action(state: PipelineState, id: TaskId, proof: Sequence[Evidence], n
 def pass_with_proof(
     state: PipelineState, id: TaskId, proof: Sequence[Evidence], validation: str, now: datetime, step: int
 ) -> PipelineState:
-    """Let a task pass, by its proof."""
+    """Set a task to PASS, with its proof."""
     fields = {"proof": tuple(proof), "validation": validation or record_of(state, id).validation, "passed_step": step}
     return change_task(state, id, now, **_CLOSED, **fields, status=TaskStatus.PASS, failed=(), note="", remembered=False)
 
@@ -90,47 +91,47 @@ def pass_with_proof(
 def end_attempt(
     state: PipelineState, id: TaskId, status: TaskStatus, failed: Iterable[str], validation: str, note: str, now: datetime
 ) -> PipelineState:
-    """End an attempt that was not found good."""
+    """End an attempt that did not pass."""
     kept = tuple(one[:MAX_FAILED_TEXT] for one in failed)[:MAX_FAILED]
     fields = {"status": status, "failed": kept, "validation": validation or record_of(state, id).validation}
     return change_task(state, id, now, **_CLOSED, **fields, note=note, proof=())
 
 
 def block_task(state: PipelineState, id: TaskId, note: str, now: datetime) -> PipelineState:
-    """Hold a task until a person decides."""
+    """Block a task until a person decides."""
     return change_task(state, id, now, **_CLOSED, status=TaskStatus.BLOCKED, note=note)
 
 
 def set_back(state: PipelineState, id: TaskId, why: str, now: datetime) -> tuple[PipelineState, tuple[TaskId, ...]]:
-    """Take a pass back, or a proof whose actions are to be done, and those of all that wait for it, directly or not; return
-    their ids too."""
+    """Set a task back that has passed, or that has only its actions left, and all tasks that depend on it; return their ids
+    too."""
     lost = {id}
     for _ in state.plan:
         lost |= {note.id for note in state.plan if lost & set(note.after)}
     back = tuple(task for task in state.tasks if task.id in lost and has_proof(task))
     for task in back:
-        reason = why if task.id == id else f"task {id}, which it waits for, is not proven any more: {why}"
+        reason = why if task.id == id else f"task {id}, which it depends on, is no longer proven: {why}"
         fields = {"set_backs": task.set_backs + 1, "failed": (f"set back: {reason}"[:MAX_FAILED_TEXT],)}
         state = change_task(state, task.id, now, **_CLOSED, **fields, status=TaskStatus.PENDING, proof=(), remembered=False)
     return state, tuple(task.id for task in back)
 
 
 def has_proof(task: TaskRecord) -> bool:
-    """Return whether a task rests on a proof: it has passed, or waits for its actions."""
+    """Return whether a task has a proof: it has passed, or has only its actions left."""
     return task.status is TaskStatus.PASS or task.proven
 
 
 def mark_remembered(state: PipelineState, ids: Iterable[TaskId]) -> PipelineState:
-    """Note that the memory was told of what has passed."""
+    """Record that passed work was stored in the memory."""
     known = set(ids)
     tasks = tuple(evolve(task, remembered=True) if task.id in known else task for task in state.tasks)
     return evolve(state, tasks=tasks)
 
 
 def unblock_task(state: PipelineState, id: TaskId, limit: int, now: datetime) -> PipelineState:
-    """Let a task go on that a person has released, with one more attempt if it has none left.
+    """Release a task, with one additional attempt if it has none left.
 
-    One that was blocked keeps its status until it is claimed, before those that never began.
+    A blocked task keeps its status until it is claimed, which happens before tasks that never began.
     """
     task = record_of(state, id)
     if task.status not in (TaskStatus.BLOCKED, TaskStatus.NEEDS_CONTEXT):
@@ -141,7 +142,7 @@ def unblock_task(state: PipelineState, id: TaskId, limit: int, now: datetime) ->
 
 
 def answer_task(state: PipelineState, id: TaskId, text: str, limit: int, now: datetime) -> PipelineState:
-    """Give a task what a person answers, and let it go on."""
+    """Give a task a person's answer, and release it."""
     if not text.strip() or len(text) > MAX_ANSWER:
         raise PipelineInvalid(f"its text: expected 1 to {MAX_ANSWER} characters, was {len(text)}")
     state = unblock_task(state, id, limit, now)

@@ -1,10 +1,10 @@
-"""What is done beside the attempts: stale proofs are set back, operators' messages followed, and the memory kept.
+"""Maintenance between the attempts: stale proofs are set back, messages processed, and the memory updated.
 
-    {"unblock": "task"}                               it is tried again, with one more attempt if it has none left
-    {"answer": {"task": "id", "text": "…"}}           what it has asked is answered, and it goes on with the answer
-    {"block": "task", "reason": "…"}                  it is not claimed any more; one that is under way is not cut off
+    {"unblock": "task"}                               it is tried again, with an additional attempt if it has none left
+    {"answer": {"task": "id", "text": "…"}}           answers its question, and continues it with the answer
+    {"block": "task", "reason": "…"}                  it is no longer claimed; work that is running is not interrupted
 
-The law: every message has an answer, a short one; one that cannot be followed changes nothing.
+Invariant: every message gets a short answer; a message that cannot be followed changes nothing.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from harnesses.redaction.redactor import redact_text
 
 
 def stale_tasks(state: PipelineState, workspace: Path) -> dict[TaskId, list[str]]:
-    """Return the tasks whose proof is of content that is another now, each with the paths; reads all of it.
+    """Return the tasks whose proven content has changed, each with the changed paths; reads all of that content.
 
-    Those that are proven and wait for their actions count too. The artifact of a stage that two tasks have belongs to
-    whichever was proven last.
+    Tasks that have only their actions left are included. If two tasks cover a stage, its artifact belongs to the task proven
+    last.
     """
     proven = sorted(filter(has_proof, state.tasks), key=lambda task: (not task.proven, -task.passed_step))
     taken: set[str] = set()
@@ -59,12 +59,12 @@ def stale_tasks(state: PipelineState, workspace: Path) -> dict[TaskId, list[str]
 
 
 def set_back_stale(state: PipelineState, stale: Mapping[TaskId, Sequence[str]], now: datetime) -> StepDraft:
-    """Set back what was proven of content that is another now, and all that waits for it."""
+    """Set back the tasks whose proven content has changed, and all that depend on them."""
     events, notes = list[Json](), list[str]()
     for id, paths in stale.items():
         if not has_proof(record_of(state, id)):
             continue
-        why = f"its evidence is stale, for {', '.join(paths[:3])} {'is' if len(paths) == 1 else 'are'} not what was judged"
+        why = f"its evidence is stale: validation has not seen the current {', '.join(paths[:3])}"
         state, back = set_back(state, id, why, now)
         about = {"because_of": str(id), "paths": list(paths[:20])}
         events += [event("evidence_stale", now, task_id=str(one), **about) for one in back]
@@ -74,7 +74,7 @@ def set_back_stale(state: PipelineState, stale: Mapping[TaskId, Sequence[str]], 
 
 
 def follow_messages(state: PipelineState, messages: Sequence[object], guardrails: Guardrails, now: datetime) -> StepDraft:
-    """Do what operators have ordered."""
+    """Process the messages of operators."""
     answers, events = list[str](), list[Json]()
     for message in messages:
         state, id, answer = follow_message(state, guardrails, message, now)
@@ -86,7 +86,7 @@ def follow_messages(state: PipelineState, messages: Sequence[object], guardrails
 async def recall(
     memory: PipelineMemory | None, state: PipelineState, id: TaskId, now: Callable[[], datetime]
 ) -> tuple[Recalled, list[Json]]:
-    """Return what is remembered for a task, and the events of that; a memory that fails is an event."""
+    """Return the memories for a task, and the events of the recall; an error of the memory is an event."""
     if memory is None:
         return Recalled(), []
     task = note_of(state, id)
@@ -99,14 +99,14 @@ async def recall(
 
 
 def unremembered(state: PipelineState) -> list[TaskRecord]:
-    """Return what has passed and is not known to be remembered."""
+    """Return the records of passed tasks that may not be stored in the memory yet."""
     return [task for task in state.tasks if task.status is TaskStatus.PASS and not task.remembered]
 
 
 async def remember(
     memory: PipelineMemory, state: PipelineState, records: Sequence[TaskRecord], now: Callable[[], datetime]
 ) -> StepDraft:
-    """Tell the memory what has passed. That it cannot take it in is no reason to stop."""
+    """Store passed work in the memory. An error of the memory does not stop the pipeline."""
     events: list[Json] = []
     for record in records:
         result = await _remember(memory, state, record)
@@ -139,7 +139,7 @@ _KNOWN = 'expected {"unblock": "task"}, {"answer": {"task": "id", "text": "…"}
 def follow_message(
     state: PipelineState, guardrails: Guardrails, order: object, now: datetime
 ) -> tuple[PipelineState, str, str]:
-    """Return the state after an order, the task that it is about, and what became of it in words."""
+    """Return the state after a message, the id of its task, and its answer."""
     try:
         return _follow(state, guardrails, order, now)
     except PipelineInvalid as error:
@@ -167,7 +167,7 @@ def _follow(state: PipelineState, guardrails: Guardrails, order: object, now: da
             return block_task(state, task, why, now), id, f"task {id} is blocked"
         case _:
             pass
-    raise PipelineInvalid(f"it is not known: {_KNOWN}")
+    raise PipelineInvalid(f"unknown message: {_KNOWN}")
 
 
 def _plain(value: object) -> dict[str, object]:
@@ -177,7 +177,7 @@ def _plain(value: object) -> dict[str, object]:
 def _look_up(state: PipelineState, id: str) -> TaskId:
     if not is_id(id) or not any(str(task.id) == id for task in state.tasks):
         raise PipelineInvalid(
-            f"task {one_line(id)!r} is not there: {one_of((t.id for t in state.tasks), 'there is none yet; send it later')}"
+            f"task {one_line(id)!r} does not exist: {one_of((t.id for t in state.tasks), 'there is none yet; send it later')}"
         )
     return TaskId(id)
 

@@ -1,6 +1,6 @@
-"""What follows from a verdict: a pass by its proof, actions to be done first, or what the next attempt is told. Pure.
+"""The consequences of a verdict: a pass with its proof, actions to run first, or a failure for the next attempt. No I/O.
 
-The laws: a pass and its proof are one commit; nothing passes because it could not be looked at.
+Invariants: a pass and its proof are one commit; what could not be inspected never passes.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def take_verdict(
     now: datetime,
     step: int,
 ) -> StepDraft:
-    """Take in the verdict on the attempt under way.
+    """Apply the verdict on the current attempt.
 
     Args:
-        actions: how many the task has: it passes once they are done.
+        actions: number of the task's actions: it passes once they are done.
         step: the number of the step being made.
     """
     id = TaskId(verdict.task_id)
@@ -68,7 +68,7 @@ def take_verdict(
         state=record_proof(state, id, proof, validation, now),
         kind=MoveKind.JUDGE,
         task=id,
-        note=f"{id}: found good; {actions} to be done",
+        note=f"{id}: validated; {actions} actions left",
         events=events,
         evidence=evidence,
     )
@@ -85,12 +85,12 @@ def fail_attempt(
     events: Sequence[Json],
     kind: MoveKind = MoveKind.JUDGE,
 ) -> StepDraft:
-    """End an attempt that was not found good."""
+    """End an attempt that did not pass."""
     id = TaskId(verdict.task_id)
     record, task = record_of(state, id), note_of(state, id)
     most = most_attempts(record, task, guardrails)
     wrong = [f"{check.name}: {check.evidence}" for check in verdict.checks if not check.ok] + list(verdict.issues)
-    # What says least comes last: the first one is what people are told.
+    # The least informative check comes last, because people are shown the first one.
     wrong = sorted(dict.fromkeys(map(redact_text, wrong)), key=lambda one: one.startswith("builder_contract_exists"))
     findings = find_exhausted(task, what, record, most)
     about = {"task_id": str(id), "attempt": record.attempts, "max_attempts": most}
@@ -121,7 +121,7 @@ def pass_task(
     events: Sequence[Json],
     kind: MoveKind = MoveKind.JUDGE,
 ) -> StepDraft:
-    """Let a task pass: its proof is one commit with it."""
+    """Let a task pass; its proof is in the same commit."""
     began = record_of(state, id).claimed_at
     elapsed_ms = 0 if began is None else round((now - began).total_seconds() * 1000)
     ends = [
@@ -139,7 +139,7 @@ def pass_task(
 
 
 def not_judged(claim: Claim, problem: str) -> ValidatorContract:
-    """Return the verdict where there was none: nothing passes because it could not be looked at."""
+    """Return a rejecting verdict for work that could not be inspected."""
     check = failed("judging", problem or "it could not be judged")
     return ValidatorContract(
         task_id=claim.task_id,
@@ -153,7 +153,7 @@ def not_judged(claim: Claim, problem: str) -> ValidatorContract:
 
 
 def find_exhausted(task: TaskNote, what: Retry, record: TaskRecord, most: int) -> list[Finding]:
-    """Return the finding of a task that has no attempt left."""
+    """Return a finding if a task has no attempt left."""
     if what.decision is not Decision.EXHAUSTED:
         return []
     name = "max_destructive_task_attempts" if task.destructive else "max_task_attempts"
@@ -162,12 +162,12 @@ def find_exhausted(task: TaskNote, what: Retry, record: TaskRecord, most: int) -
 
 
 def note_for(what: Retry, why: str) -> str:
-    """Return what a person is told of a task that needs one."""
+    """Return the note for the person who must decide about a task."""
     return why if what.status in (TaskStatus.BLOCKED, TaskStatus.NEEDS_CONTEXT) else ""
 
 
 def tripped_event(id: TaskId, finding: Finding, now: datetime) -> Json:
-    """Return the event of a guardrail; `limit` and `value` are what older readers look for."""
+    """Return the event of a guardrail; `limit` and `value` are for older readers."""
     return event(
         "guardrail_triggered",
         now,
@@ -182,7 +182,7 @@ def tripped_event(id: TaskId, finding: Finding, now: datetime) -> Json:
 
 
 def decision_event(id: TaskId, what: Retry, now: datetime) -> Json:
-    """Return the event of what follows from a verdict."""
+    """Return the event of the decision after a verdict."""
     decision, status = str(what.decision), str(what.status)
     return event("retry_decision", now, task_id=str(id), decision=decision, status=status, reason=what.reason)
 

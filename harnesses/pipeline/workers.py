@@ -1,11 +1,12 @@
-"""Runs builders and validators beside the loop, several at a time.
+"""Runs builders and validators in background tasks, several at a time.
 
     start_building, start_judging ──► a Trio task each ──► results ──► arrived(): one at a time, for the loop
 
-The laws: whoever works here changes no state; what an agent raises is a result like any other, unless it is an order to the
-whole harness (a budget that is spent, a person who has to decide).
+Invariants: background tasks never change the state; an agent's error is a result like any other, unless it concerns the whole
+    harness
+(a spent budget, a person who must decide).
 
-Which agents build and judge each task is settled before anything begins: `AgentTable`, made by `assign_agents`.
+`assign_agents` decides which agents build and validate each task before anything begins, and returns an `AgentTable`.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from harnesses.pipeline.transitions import built_of
 from harnesses.processes.threads import aside
 
 ANY = "*"
-"""The key of the agent that does what no other is named for."""
+"""The key of the default agent."""
 Builders: TypeAlias = PipelineAgent | Sequence[PipelineAgent]
-"""Who builds a task: one agent, or one for each attempt; the last does all further ones."""
+"""The builders of a task: one agent, or one for each attempt; the last one makes all further attempts."""
 Agents: TypeAlias = PipelineAgent | Mapping[str, Builders]
 Validators: TypeAlias = PipelineAgent | Mapping[str, PipelineAgent] | None
 
@@ -45,11 +46,11 @@ class AgentTable:
     """The agents of each task."""
 
     builders: Mapping[TaskId, tuple[PipelineAgent, ...]]
-    """In the order of the attempts."""
+    """Builders by task, in the order of the attempts."""
     validators: Mapping[TaskId, PipelineAgent | None]
 
     def builder(self, id: TaskId, attempt: int) -> PipelineAgent:
-        """Return who builds a task in an attempt, from 1."""
+        """Return the builder of a task for an attempt, from 1."""
         builders = self.builders[id]
         return builders[min(attempt, len(builders)) - 1]
 
@@ -60,10 +61,10 @@ class AgentTable:
 
 
 def assign_agents(plan: PipelinePlan, agents: Agents, validators: Validators) -> AgentTable:
-    """Return which agents build and judge each task.
+    """Return the agents that build and validate each task.
 
     Raises:
-        PipelineInvalid: nobody does, or who builds would judge.
+        PipelineInvalid: an agent is missing, or a builder would validate its own work.
     """
     found = {id: _find(plan, task, agents, "agents") for id, task in plan.tasks.items()}
     builders = {id: one if isinstance(one, tuple) else (one,) for id, one in found.items()}
@@ -72,7 +73,7 @@ def assign_agents(plan: PipelinePlan, agents: Agents, validators: Validators) ->
 
 
 def _find(plan: PipelinePlan, task: Task, agents: object, argument: str) -> PipelineAgent | tuple[PipelineAgent, ...]:
-    """Return who is named for a task by its id, its first stage's agent, one of its domains, or for any task."""
+    """Return the agent of a task, found by its id, its first stage's agent, one of its domains, or "*"."""
     if isinstance(agents, Agent):
         return cast(PipelineAgent, agents)  # type: ignore[redundant-cast]
     known: Mapping[str, object] = cast(Mapping[str, object], agents) if isinstance(agents, Mapping) else {}
@@ -82,7 +83,7 @@ def _find(plan: PipelinePlan, task: Task, agents: object, argument: str) -> Pipe
         return tuple(cast("Sequence[PipelineAgent]", found))
     if not isinstance(found, Agent):
         raise PipelineInvalid(
-            f"task {str(task.id)!r} has nobody in `{argument}`: expected an Agent for one of {', '.join(keys)}, was "
+            f"task {str(task.id)!r} has no agent in `{argument}`: expected an Agent for one of {', '.join(keys)}, was "
             f"{found!r:.80}"
         )
     return cast(PipelineAgent, found)  # type: ignore[redundant-cast]
@@ -94,7 +95,7 @@ def _validator(
     if validators is None:
         if plan.guardrails.require_validator_contract:
             raise PipelineInvalid(
-                f"task {str(task.id)!r} has nobody to judge it: expected `validators`; or say that rules are enough by "
+                f"task {str(task.id)!r} has no validator: expected `validators`; or allow rules alone with "
                 "Guardrails(require_validator_contract=False)"
             )
         return None
@@ -104,18 +105,18 @@ def _validator(
     for builder in builders:
         apart = independent(builder, found)
         if not apart.ok:
-            raise PipelineInvalid(f"task {str(task.id)!r}: {apart.evidence}; give the two agents names of their own")
+            raise PipelineInvalid(f"task {str(task.id)!r}: {apart.evidence}; give the two agents different names")
     return found
 
 
 _PASSES = 4
-"""Passes of the scheduler in which those who end at one moment may say so."""
+"""Scheduler passes to wait, so that tasks ending at the same moment can all report."""
 Ask: TypeAlias = Callable[[PipelineAgent, Assignment], Awaitable[object]]
 
 
 @frozen
 class BuildResult:
-    """An agent has handed in its work, or failed."""
+    """An agent has submitted its work, or failed."""
 
     task: TaskId
     nonce: str
@@ -124,18 +125,18 @@ class BuildResult:
 
 @frozen
 class JudgingResult:
-    """Work was judged."""
+    """A submission was validated."""
 
     task: TaskId
     nonce: str
     judged: Judged | None
     problem: str = ""
-    """Why it could not be."""
+    """Why it could not be validated."""
 
 
 @frozen
 class Halt:
-    """The whole harness has to stop, or to wait."""
+    """The whole harness must stop or wait."""
 
     task: TaskId
     error: Exception
@@ -145,12 +146,12 @@ Result: TypeAlias = BuildResult | JudgingResult | Halt
 
 
 class Workers:
-    """Builders and validators at work, at most one at each task.
+    """Running builders and validators, at most one for each task.
 
     Args:
-        nursery: what they run in.
+        nursery: the nursery in which they run.
         ask: asks an agent, and returns its answer.
-        limit_s: seconds that each of them may take.
+        limit_s: maximum seconds for each of them.
     """
 
     def __init__(
@@ -167,15 +168,15 @@ class Workers:
         self._nursery, self._plan, self._agents, self._case_judge = nursery, plan, agents, judge
         self._ask, self._now, self._limit_s = ask, now, limit_s
         self._results: list[Result] = []
-        """At most one of each task: nobody begins with a task of which a result has not been taken."""
+        """At most one result for each task, because no work starts on a task whose result has not been taken."""
         self._arrival = trio.Event()
         self.working: dict[TaskId, str] = {}
-        """The nonce of the claim of each task that somebody works on, or judges."""
+        """Nonce of the claim of each task that is being worked or validated."""
         self.claims: set[str] = set()
-        """Nonces of the claims that were made for these workers; what was claimed before them is cut off."""
+        """Nonces of the claims made for these workers; earlier claims were interrupted."""
 
     def start_building(self, state: PipelineState) -> None:
-        """Have the agents begin whose claims are on record."""
+        """Start the agents whose claims are recorded."""
         for record in state.tasks:
             claim = record.claim
             if claim is not None and record.built is None and record.id not in self.working and claim.nonce in self.claims:
@@ -183,32 +184,32 @@ class Workers:
                 self._nursery.start_soon(self._build, state, note_of(state, record.id), claim)
 
     def start_judging(self, state: PipelineState, id: TaskId) -> None:
-        """Have what was handed in for a task judged."""
+        """Start the validation of a task's submission."""
         claim = record_of(state, id).claim
         assert claim is not None
         self.working[id] = claim.nonce
         self._nursery.start_soon(self._judge, state, note_of(state, id), claim)
 
     def finish(self, result: Result) -> str:
-        """Note that the work on a task has ended; return the nonce of its claim. A halt gives the claim back."""
+        """Mark the work on a task as ended; return the nonce of its claim. A halt gives the claim back."""
         nonce = self.working.pop(result.task, "")
         if isinstance(result, Halt):
             self.claims.discard(nonce)
         return nonce
 
     async def arrived(self, order: Sequence[TaskId]) -> Result | None:
-        """Return a result if there is one; of several, that of the task that comes first in `order`."""
+        """Return a result if there is one; of several, that of the first task in `order`."""
         self._arrival = trio.Event()
         for _ in range(_PASSES):
             if not self._results:
                 return None
-            # Those that end at the same moment get to say so: then who is first is no matter of chance.
+            # Tasks that end at the same moment can all report, so that the choice does not depend on chance.
             await trio.lowlevel.checkpoint()
         self._results.sort(key=lambda result: order.index(result.task))
         return self._results.pop(0)
 
     async def wait(self) -> None:
-        """Wait until there is a result that was not there when `arrived` was called last."""
+        """Wait until a result arrives that was not there at the last call of `arrived`."""
         await self._arrival.wait()
 
     def _hand_over(self, result: Result) -> None:
@@ -226,7 +227,7 @@ class Workers:
 
     async def _built(self, state: PipelineState, task: TaskNote, claim: Claim) -> Built:
         agent, workspace, rails = self._agents.builder(task.id, claim.attempt), self._plan.workspace, self._plan.guardrails
-        # An older contract is none of this attempt's.
+        # An older contract does not belong to this attempt.
         await aside(remove_file, workspace, builder_json(state, task))
         built: Built | None = None
         answer: object = None
@@ -236,7 +237,7 @@ class Workers:
             except AgentStopped as stopped:
                 built = Built(contract="", failure=error_text(stopped), finding=stopped.finding)
         if built is None and limit.cancelled_caught:
-            built = Built(contract="", failure=f"the agent was cut off: expected an end within {self._limit_s:g} s")
+            built = Built(contract="", failure=f"the agent was stopped: expected it to end within {self._limit_s:g} s")
         if built is None:
             built = await aside(read_submission, workspace, state, task, answer)
         return evolve(built, tool_calls=tally.tool_calls, messages=tally.messages) if tally.is_counting else built
@@ -260,8 +261,8 @@ class Workers:
         self._hand_over(result)
 
     async def _ask_validator(self, validator: PipelineAgent, inspection: Inspection) -> object:
-        """Return what a validator answers; what it raises is its answer too, and no contract."""
-        answer: object = f"the validator was cut off: expected an end within {self._limit_s:g} s"
+        """Return a validator's answer; an error it raises is an answer too, but not a contract."""
+        answer: object = f"the validator was stopped: expected it to end within {self._limit_s:g} s"
         try:
             with trio.move_on_after(self._limit_s):
                 answer = await self._ask(validator, inspection)

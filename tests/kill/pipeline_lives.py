@@ -57,7 +57,7 @@ class Case:
             command = ["-m", "tests.kill.pipeline_child", str(self.folder), *arguments]
             code = run_python(*command, cwd=ROOT, stdout=errors, stderr=errors, timeout=_LONGEST_S).returncode
         said = (self.folder / "errors").read_text()
-        waits = "a person has to decide" in said or "unknown outcome" in said
+        waits = "a person must decide" in said or "unknown outcome" in said
         assert code in (0, -signal.SIGKILL) or waits, f"the program ended with code {code}:\n{said[-4000:]}"
         return code == -signal.SIGKILL
 

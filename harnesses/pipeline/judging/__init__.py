@@ -1,1 +1,1 @@
-"""Judges a submission in a private copy of the workspace: inspection, commands, a validator, evidence, verdict."""
+"""Validates a submission in a private copy of the workspace: inspection, commands, a validator, evidence, verdict."""

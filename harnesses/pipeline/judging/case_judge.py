@@ -1,11 +1,12 @@
-"""Judges what was built under a claim: an inspection first, then a validator in a copy; the verdict is decided by code.
+"""Validates what was built under a claim: first an inspection, then a validator in a copy; code decides the verdict.
 
-    contract ── complete? files there? of this claim? ──► artifacts ── checks of their stages ──► commands, run in a copy
-        any of these failed: the validator is not asked            all passed: the validator reads, runs, and says
+    contract ── complete? files exist? of this claim? ──► artifacts ── checks of their stages ──► commands, run in a copy
+        any of these failed: the validator is not asked            all passed: the validator reads, runs and answers
                                                             └─► evidence by grade, bound to content ─► verdict
 
-The laws: only what is in the copy is judged, and the evidence is bound to that content; a validator that has changed its copy,
-is the builder, or speaks of another claim has said nothing; nothing passes because it could not be looked at.
+Invariants: only the contents of the copy are validated, and the evidence is bound to them; the answer of a validator that has
+    changed
+its copy, is the builder, or names another claim does not count; what could not be inspected never passes.
 """
 
 from __future__ import annotations
@@ -64,18 +65,18 @@ from harnesses.processes.threads import aside
 from harnesses.redaction.redactor import redact
 
 MAX_REPORTED = 100
-"""Entries of what a builder reports; the rest is in its contract."""
+"""Maximum evidence entries of a builder's report; the rest is in its contract."""
 BY_RULES = "rules"
-"""Who judges where no validator was asked."""
+"""Name of the validator if none was asked."""
 _VIEWS = ("tasks", "events.jsonl", "evidence.jsonl", "manifest.json", "pipeline-state.json")
-"""What is written into the run folder while others work: it is not copied."""
+"""Files of the run folder that are written during validation, so that they are not copied."""
 AskValidator: TypeAlias = Callable[[PipelineAgent, Inspection], Awaitable[object]]
 Now: TypeAlias = Callable[[], datetime]
 
 
 @frozen(kw_only=True)
 class Case:
-    """What is judged."""
+    """A submission to validate."""
 
     state: PipelineState
     task: TaskNote
@@ -83,12 +84,12 @@ class Case:
     built: Built
     builder: PipelineAgent
     validator: PipelineAgent | None
-    """None: the rules alone judge."""
+    """The validator; None if the rules alone decide."""
 
 
 @frozen(kw_only=True)
 class Judged:
-    """The verdict on a case, and the evidence for it."""
+    """The verdict on a case, and its evidence."""
 
     verdict: ValidatorContract
     evidence: tuple[Evidence, ...]
@@ -96,21 +97,21 @@ class Judged:
 
 @frozen(kw_only=True)
 class CaseJudge:
-    """Judges cases of one pipeline."""
+    """Validates the cases of one pipeline."""
 
     workspace: Path
     stages: Mapping[StageId, Stage]
     guardrails: Guardrails
     policy: EvidencePolicy
     limit_s: float
-    """Of a command."""
+    """Maximum seconds for a command."""
     unseen: tuple[str, ...] = ()
     """Paths below the workspace that are not copied."""
     max_bytes: int = MAX_COPY_BYTES
-    """Of a copy."""
+    """Maximum size of a copy."""
 
     async def judge(self, case: Case, ask: AskValidator, now: Now) -> Judged:
-        """Return the verdict on a case. What `ask` returns is the validator's answer, whatever it is."""
+        """Return the verdict on a case. `ask` asks the validator and returns its answer, which may be anything."""
         folder = Path(await aside(tempfile.mkdtemp, prefix="pipeline-"))
         unseen = (*self.unseen, *(f"{case.state.run_folder}/{name}" for name in _VIEWS))
         try:
@@ -138,7 +139,7 @@ class CaseJudge:
                 checks += trouble
             checks += [await aside(_untouched_check, copy, len(subject)), *map(command_check, runs)]
             if runs:
-                # What is run may read any of them, also those that nobody names.
+                # A command may read any of these files, including those that nobody names.
                 more = await aside(written_since, self.workspace, copy.root, case.state)
                 paths = tuple(dict.fromkeys((*(one.path for one in subject), *more)))
                 whole, problem = await aside(bind_files, copy.root, paths)
@@ -158,7 +159,7 @@ class CaseJudge:
         evidence: Sequence[Check] | None,
         said: ValidatorContract | None,
     ) -> ValidatorContract:
-        """Return the verdict; one that has to be refused as of another claim is a failed check."""
+        """Return the verdict; an answer about another claim becomes a failed check."""
         needed = self.guardrails.require_validator_contract
         rules = partial(judge, contract_needed=self.guardrails.require_builder_contract, validator_needed=needed)
         try:
@@ -170,7 +171,8 @@ class CaseJudge:
     def _inspect(
         self, case: Case, contract: BuilderContract, root: Path
     ) -> tuple[list[Check], tuple[Bound, ...], list[tuple[StageId, str, list[Check]]]]:
-        """Look at what a contract speaks of, in the copy; return the checks, the content, and the checks of each stage."""
+        """Inspect the contents of a contract in the copy; return the checks, the bound content, and the checks of each
+        stage."""
         task, rails = case.task, self.guardrails
         checks = [*completeness(contract, stages=[str(id) for id in task.stages]), *file_checks(contract, root)]
         checks += telemetry_checks(contract, rails, tally_of(case.built, rails))
@@ -202,7 +204,8 @@ class CaseJudge:
     async def _ask(
         self, case: Case, contract: BuilderContract, ask: AskValidator, copy: Copy, runs: list[CheckRun]
     ) -> tuple[ValidatorContract | None, list[Check]]:
-        """Ask the validator; return its verdict, if that counts, and checks of it. What it runs is added to `runs`."""
+        """Ask the validator; return its contract, if that counts, and checks of it. Commands that it runs are added to
+        `runs`."""
         validator = case.validator
         if validator is None:
             return None, []
@@ -229,12 +232,12 @@ class CaseJudge:
             return None, [evolve(one, name="validator_contract") for one in unreadable(error)]
         if own is not None and (changed := await aside(copy.differences, own)):
             return None, [
-                failed("validator_read_only", f"the validator has changed {', '.join(changed[:5])}: its word is void")
+                failed("validator_read_only", f"the validator has changed {', '.join(changed[:5])}: its answer does not count")
             ]
         return verdict, [independent(contract, verdict)]
 
     def _evidence_checks(self, case: Case, contract: BuilderContract | None, ledger: Sequence[Evidence]) -> tuple[Check, ...]:
-        """Return whether the evidence suffices; that of actions, which are done after the verdict, is not asked for yet."""
+        """Return checks on whether the evidence suffices, without that of actions, which run after the verdict."""
         policy = evolve(self.policy, by_kind={kind: one for kind, one in self.policy.by_kind.items() if kind != ACTION})
         return policy.met_by(
             ledger,
@@ -246,7 +249,7 @@ class CaseJudge:
 
 
 def _of_another_claim(claim: Claim, contract: BuilderContract) -> Check | None:
-    """Return the failed check of a contract that was not handed in under the open claim: it is not even looked at."""
+    """Return a failed check if the contract was submitted under another claim; it is then not inspected."""
     try:
         check_claimed(claim, contract)
     except NotClaimed as error:
@@ -255,10 +258,12 @@ def _of_another_claim(claim: Claim, contract: BuilderContract) -> Check | None:
 
 
 def _untouched_check(copy: Copy, files: int) -> Check:
-    """Return whether the copy is what it was."""
+    """Return a check on whether the copy is unchanged."""
     if changed := copy.changed():
-        return failed("copy_unchanged", f"the copy that was judged has been changed: {', '.join(changed[:5])}; it is void")
-    return passed("copy_unchanged", f"{files} files are what they were")
+        return failed(
+            "copy_unchanged", f"the validated copy has been changed: {', '.join(changed[:5])}; the result does not count"
+        )
+    return passed("copy_unchanged", f"{files} files are unchanged")
 
 
 def _read_verdict(answer: object, task_id: str) -> ValidatorContract:

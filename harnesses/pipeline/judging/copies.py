@@ -1,6 +1,6 @@
-"""Private copies of a workspace: made, hashed, compared, removed. Pipes, sockets and caches are left out.
+"""Creates, hashes, compares and removes private copies of a workspace. Pipes, sockets and caches are left out.
 
-workspace ──copied──► copy ──► what it was, file by file, against what it is now
+workspace ──copied──► copy ──► its original hashes, compared with the current ones
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pathlib import Path
 from harnesses.pipeline.plan.ids import PipelineInvalid
 
 UNSEEN = ("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".venv", "node_modules")
-"""Directories that are not copied, and do not count as a change: caches, and what is installed."""
+"""Directories that are not copied and whose changes do not count: caches, and installed packages."""
 MAX_COPY_BYTES = 500_000_000
-"""Bytes that are copied to be judged, by what files say that they are: a sparse one would become as large as it says."""
+"""Maximum bytes copied for validation, by stated file sizes, because a sparse file would grow to its stated size."""
 _COPY_TRIES = 3
 
 
 class Copy:
-    """A private copy of a workspace, for those who look after it."""
+    """A private copy of a workspace."""
 
     def __init__(self, root: Path, folder: Path) -> None:
         self.root = root
@@ -31,29 +31,29 @@ class Copy:
         self._before = digests(root)
 
     def changed(self) -> tuple[str, ...]:
-        """Return the files that are not any more what they were copied as. Reads all of them."""
+        """Return the files that have changed since they were copied. Reads all of them."""
         return differences(self._before, digests(self.root))
 
     def differences(self, other: Copy) -> tuple[str, ...]:
-        """Return the files in which another copy differs."""
+        """Return the files that differ from another copy."""
         return differences(digests(self.root), digests(other.root))
 
     def another(self, name: str) -> Copy:
-        """Return a copy of the copy."""
+        """Return a copy of this copy."""
         place = self._folder / name
         copy_tree(self.root, place)
         return Copy(place, self._folder)
 
     def forget(self, name: str) -> None:
-        """Remove a copy of the copy."""
+        """Remove a copy of this copy."""
         remove_copy(self._folder / name)
 
 
 def begin_copy(workspace: Path, folder: Path, unseen: Iterable[str] = (), most: int = MAX_COPY_BYTES) -> Copy:
-    """Copy a workspace to a folder of our own.
+    """Copy a workspace to a private folder.
 
     Raises:
-        PipelineInvalid: it is larger than that; with the largest file.
+        PipelineInvalid: the workspace is larger than `most`; names its largest file.
     """
     root = folder / "copy"
     _check_size(workspace, unseen, most)
@@ -62,7 +62,7 @@ def begin_copy(workspace: Path, folder: Path, unseen: Iterable[str] = (), most: 
             copy_tree(workspace, root, unseen)
             break
         except (shutil.Error, FileNotFoundError):
-            # Others are at work: a directory that was there a moment ago is gone.
+            # Other agents are at work, so a directory may disappear at any time.
             if not tries:
                 raise
             remove_copy(root)
@@ -70,7 +70,7 @@ def begin_copy(workspace: Path, folder: Path, unseen: Iterable[str] = (), most: 
 
 
 def copy_tree(source: Path, target: Path, unseen: Iterable[str] = ()) -> None:
-    """Copy what is in a directory, links as links; pipes, sockets and the like are left out."""
+    """Copy the contents of a directory, links as links; pipes, sockets and the like are left out."""
     left_out = _left_out(unseen)
 
     def ignored(directory: str, names: list[str]) -> set[str]:
@@ -101,13 +101,13 @@ def _check_size(workspace: Path, unseen: Iterable[str], most: int) -> None:
                 total, largest = total + found.st_size, max(largest, (found.st_size, path))
     if total > most:
         raise PipelineInvalid(
-            f"the workspace is too large to be judged in a copy: expected at most {most} bytes, was {total}; the largest file "
-            f"is {largest[1]!r:.200}, {largest[0]}: remove it, name it in `unseen`, or allow more by `max_copy_bytes`"
+            f"the workspace is too large to copy for validation: expected at most {most} bytes, was {total}; the largest file "
+            f"is {largest[1]!r:.200}, {largest[0]}: remove it, list it in `unseen`, or raise `max_copy_bytes`"
         )
 
 
 def _copied(source: str, target: str) -> None:
-    # Others are at work, and what they have removed is not there.
+    # Other agents are at work, and may have removed files.
     with suppress(FileNotFoundError):
         shutil.copy2(source, target, follow_symlinks=False)
 
@@ -121,17 +121,17 @@ def _is_plain(path: str) -> bool:
 
 
 def remove_copy(folder: Path) -> None:
-    """Remove a copy, and all that was made of it."""
+    """Remove a copy, and all copies of it."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def digests(root: Path) -> dict[str, str]:
-    """Return what every file and link below a directory is, by path; caches are left out."""
+    """Return a description of the content of every file and link below a directory, by path; caches are left out."""
     return {path: _digest(place) for path, place in places(root)}
 
 
 def places(root: Path, prefix: str = ".") -> Iterator[tuple[str, str]]:
-    """Yield the path of every file and link below a directory, and where it is; caches are left out."""
+    """Yield the relative and absolute path of every file and link below a directory; caches are left out."""
     for directory, names, files in os.walk(root):
         names[:] = sorted(name for name in names if name not in UNSEEN)
         for name in [*files, *(name for name in names if os.path.islink(os.path.join(directory, name)))]:
@@ -153,5 +153,5 @@ def _digest(path: str) -> str:
 
 
 def differences(before: dict[str, str], after: dict[str, str]) -> tuple[str, ...]:
-    """Return the paths at which two trees differ."""
+    """Return the paths whose contents differ between two trees."""
     return tuple(sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path)))

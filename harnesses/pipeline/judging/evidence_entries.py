@@ -1,4 +1,4 @@
-"""Entries of the evidence ledger: each with its grade, bound to the content that it speaks of. Pure."""
+"""Creates entries of the evidence ledger, each with its grade and bound to the content it is about. No I/O."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from harnesses.pipeline.plan.ids import StageId
 from harnesses.redaction.redactor import redact_text
 
 ACTION = "action"
-"""The kind of evidence of an action that was done."""
+"""The evidence kind of an action that was done."""
 _CHUNK = 200
-"""Files that one entry speaks of; more of them are another entry."""
+"""Maximum files in one entry; further files get another entry."""
 _CHUNK_CHARACTERS = MAX_CHARACTERS // 3
 
 
@@ -35,7 +35,7 @@ def entry(
     subject: Sequence[Bound] = (),
     stage: str = "",
 ) -> Evidence:
-    """Return an entry about the attempt that is claimed; its text is stored without secrets, cut to size."""
+    """Return an entry about the claimed attempt; its text is stored without secrets, cut to size."""
     return Evidence(
         ts=when.isoformat(),
         task_id=claim.task_id,
@@ -64,13 +64,13 @@ def inspection_entries(
         text = f"{path}: {'; '.join(wrong)[:1000]}" if wrong else f"{path}: {len(checks)} of {len(checks)} checks passed"
         own = [one for one in subject if one.path == path]
         entries.append(entry(claim, when, "artifact", not wrong and bool(own), text, subject=own, stage=str(id)))
-    return [*entries, entry(claim, when, "files", good, f"{len(subject)} files looked at in a copy", subject=subject)]
+    return [*entries, entry(claim, when, "files", good, f"{len(subject)} files inspected in a copy", subject=subject)]
 
 
 def rerun_entries(
     claim: Claim, when: datetime, stages: Sequence[StageId], runs: Sequence[CheckRun], subject: Sequence[Bound]
 ) -> list[Evidence]:
-    """Return the entries of commands that were run: for the stage that a command belongs to, else for all of the task."""
+    """Return the entries of commands that were run: for the command's stage, or else for all stages of the task."""
     return [
         entry(
             claim,
@@ -88,19 +88,19 @@ def rerun_entries(
 
 
 def command_check(run: CheckRun) -> Check:
-    """Return the check that a command is."""
+    """Return the result of a command as a check."""
     return passed("command", run.words()) if run.good else failed("command", f"{run.words()}: {one_line(run.tail[-200:])}")
 
 
 def validator_entry(claim: Claim, when: datetime, contract: ValidatorContract, subject: Sequence[Bound]) -> Evidence:
-    """Return the entry of what a validator says."""
+    """Return the entry of a validator's contract."""
     status = contract.status.value
     text = f"{contract.validator[:100]} says {status}; tasks/{contract.task_id}/validation.json"
     return entry(claim, when, "validator", status == "PASS", text, subject=subject)
 
 
 def in_chunks(one: Evidence) -> list[Evidence]:
-    """Return an entry as several, if it speaks of more files than fit in one record."""
+    """Return an entry split into several, if it has more files than fit in one record."""
     chunks: list[list[Bound]] = [[]]
     size = 0
     for file in one.subject:
@@ -113,5 +113,5 @@ def in_chunks(one: Evidence) -> list[Evidence]:
 
 
 def proof_of(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
-    """Return the entries that a pass rests on: none of what the agent has reported."""
+    """Return the entries that prove a pass: all except those that the agent has reported."""
     return tuple(part for one in evidence if one.grade >= Grade.OBSERVED for part in in_chunks(one))

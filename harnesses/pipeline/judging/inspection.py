@@ -1,6 +1,6 @@
-"""Looks at what a contract speaks of: its files and artifacts, as they are in a copy.
+"""Inspects the files and artifacts that a contract names, as they are in a copy.
 
-The laws: what cannot be looked at is a failed check or a missing one, never a passed one; links lead nowhere.
+Invariants: what cannot be inspected is a failed or missing check, never a passed one; links are never followed.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from harnesses.pipeline.plan.stage import MAX_ARTIFACT_BYTES, MAX_FILE_BYTES, MA
 from harnesses.timing.clock import now_s
 
 _SLACK_S = 2.0
-"""By which the times of files may be behind the clock."""
+"""Maximum seconds by which file times may be behind the clock."""
 _KEPT_BY_OTHERS = (".db", ".db-wal", ".db-shm", ".db-head", ".db-journal", ".log")
 
 
 def contract_of(state: PipelineState, task: TaskNote, built: Built) -> tuple[BuilderContract | None, list[Check]]:
-    """Return the contract that was handed in, and why it is none."""
+    """Return the submitted contract, and failed checks if it is invalid."""
     if built.failure:
         return None, [failed("builder_finished", built.failure)]
     if built.problems:
@@ -43,23 +43,24 @@ def contract_of(state: PipelineState, task: TaskNote, built: Built) -> tuple[Bui
     except ContractError as error:
         return None, list(unreadable(error))
     folder = f"{state.run_folder}/tasks/"
-    # A view of ours, which is written anew: it is handed in, and not part of the work.
+    # This file is submitted, but not part of the work: the run folder overwrites it.
     files = tuple(path for path in contract.files_modified if not os.path.normpath(path).startswith(folder))
     return evolve(contract, files_modified=files), []
 
 
 def files_named(state: PipelineState, task: TaskNote, contract: BuilderContract) -> tuple[str, ...]:
-    """Return the files that a contract speaks of, each once, by their plain names."""
+    """Return the files that a contract names, each once, by normalised path."""
     return tuple(dict.fromkeys(map(os.path.normpath, (*artifact_paths(state, task), *contract.files_modified))))
 
 
 def written_since(workspace: Path, copy: Path, state: PipelineState) -> tuple[str, ...]:
-    """Return the files of a copy that were written since the pipeline began, whoever names them.
+    """Return the files of a copy that were written since the pipeline began, whether they are named or not.
 
-    Left out are the run folder, what is hidden (`.git`), and stores and logs: those that watch the work write them.
+    Left out are the run folder, hidden files (`.git`), and stores and logs, because these are written by observers of the
+    work.
     """
     began = 0.0 if state.created_at is None else state.created_at.timestamp() - _SLACK_S
-    # A clock that is ahead of the machine's tells nothing: then all of them count.
+    # If the pipeline's clock is ahead of the machine's, file times say nothing; then all files count.
     since = began if began <= now_s() else 0.0
     found: list[str] = []
     for directory, names, files in os.walk(copy):
@@ -85,7 +86,7 @@ def _is_newer(place: Path, since: float) -> bool:
 
 
 def tally_of(built: Built, guardrails: Guardrails) -> Tally:
-    """Return what was counted while it was built."""
+    """Return the counts taken during the build."""
     tally = Tally(guardrails)
     tally.tool_calls, tally.messages = built.tool_calls or 0, built.messages or 0
     tally.is_counting = built.tool_calls is not None
@@ -93,7 +94,7 @@ def tally_of(built: Built, guardrails: Guardrails) -> Tally:
 
 
 def bind_files(root: Path, paths: Sequence[str]) -> tuple[tuple[Bound, ...], list[Check]]:
-    """Return files with the hashes of their content, and a failed check if that cannot be had."""
+    """Return files with the hashes of their content, and a failed check if they cannot be read."""
     try:
         return bind(root, paths), []
     except EvidenceError as error:
@@ -101,16 +102,16 @@ def bind_files(root: Path, paths: Sequence[str]) -> tuple[tuple[Bound, ...], lis
 
 
 def unchanged_check(built: Built, subject: Sequence[Bound]) -> Check:
-    """Return whether the files are still what they were when they were handed in."""
+    """Return a check on whether the files are unchanged since they were submitted."""
     then = {one.path: one.sha256 for one in built.subject}
     other = [one.path for one in subject if then.get(one.path, one.sha256) != one.sha256]
     if other:
-        return failed("content_as_handed_in", f"changed since it was handed in: {', '.join(other[:5])}; hand in what is there")
+        return failed("content_as_handed_in", f"changed since submission: {', '.join(other[:5])}; submit the current files")
     return passed("content_as_handed_in", f"{len(subject)} files")
 
 
 def read_files(root: Path, paths: Sequence[str]) -> dict[str, str]:
-    """Return the text of the first files, the first part of each; one that is not there, or leads out, is left out."""
+    """Return the text of the first files, the beginning of each; missing files and links leading out are left out."""
     within = root.resolve()
     found: dict[str, str] = {}
     for path in paths[:MAX_FILES]:
@@ -127,7 +128,7 @@ def read_files(root: Path, paths: Sequence[str]) -> dict[str, str]:
 def read_artifact_below(
     root: Path, path: str, stage: StageId, contract: BuilderContract, files: Mapping[str, str]
 ) -> Artifact:
-    """Return an artifact as the checks of its stage get it."""
+    """Return an artifact in the form in which the checks of its stage receive it."""
     content = read_below(root, path, MAX_ARTIFACT_BYTES + 1)
     artifact, problem = read_artifact(path, content)
     return Artifact(
@@ -142,7 +143,7 @@ def read_artifact_below(
 
 
 def read_below(root: Path, path: str, most: int) -> bytes | None:
-    """Return the first bytes of a file below a directory; None if it is none, or a link."""
+    """Return the first bytes of a file below a directory; None if it is missing, not a file, or a link."""
     try:
         place = root / path
         if place.resolve() != root.resolve() / path or not place.is_file():

@@ -1,14 +1,16 @@
-"""What a validator gets to see: a private copy of the workspace, by an object that can read it and nothing else.
+"""The access of a validator: an object that reads a private copy of the workspace and can do nothing else.
 
-    workspace ──copied──► copy ──► ReadOnly: read, look, run ──► the verdict
+    workspace ──copied──► copy ──► ReadOnly: read, inspect, run ──► the verdict
                             │                  └── run: in a sandbox where the copy is read-only, else in a copy of the copy
-                            └── hashed before and after: a verdict by who has changed something is void
+                            └── hashed before and after: the verdict of a validator that has changed it does not count
 
-The laws: nothing that a validator is handed leads to the workspace; what it runs is noted by us, with its exit code; and a
-change of the copy, or of what a command ran in, is noted too.
+Invariants: nothing given to a validator leads to the workspace; the pipeline records the commands that it runs, with their
+    exit
+codes; a change of the copy, or of the directory in which a command ran, is recorded too.
 
-An object of Python is no wall against Python. A validator that is not trusted is to be a program: a `CommandAgent` with a
-sandbox works on a copy of its own, which is looked at in the same way.
+A Python object cannot confine Python code. An untrusted validator should be a program: a `CommandAgent` with a sandbox works
+on its
+own copy, which is checked in the same way.
 """
 
 from __future__ import annotations
@@ -34,32 +36,32 @@ from harnesses.processes.threads import aside
 from harnesses.redaction.redactor import redact_text
 
 MAX_TAIL = 2_000
-"""Characters of the output of a command that are kept, the last ones."""
+"""Maximum characters kept of a command's output, the last ones."""
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "PYTHONPATH", "VIRTUAL_ENV")
 
 
 @frozen(kw_only=True)
 class CheckRun:
-    """A command that was run for a validator, as we saw it."""
+    """A command that was run for a validator, as the pipeline observed it."""
 
     command: tuple[str, ...]
     code: int | None
-    """None if it took too long."""
+    """The exit code; None if it exceeded its time limit."""
     tail: str
     changed: tuple[str, ...] = ()
-    """Files that it has changed: then it proves nothing."""
+    """Files that it has changed; then it proves nothing."""
     stage: str = ""
-    """The stage whose description asks for it; empty if a validator has."""
+    """The stage whose description contains the command; empty if a validator requested it."""
     missing: str = ""
-    """What its output was to match, and did not."""
+    """The expected pattern that its output does not match."""
 
     @property
     def good(self) -> bool:
-        """Whether it ended with 0, changed nothing, and said what was expected."""
+        """Whether it exited with 0, changed nothing, and its output matched."""
         return self.code == 0 and not self.changed and not self.missing
 
     def words(self) -> str:
-        """Return what was seen, in a line."""
+        """Return the result in one line."""
         how = "killed at its time limit" if self.code is None else f"exit code {self.code}"
         also = f", and changed {', '.join(self.changed[:3])}" if self.changed else ""
         said = f", and its output does not match {self.missing[:100]!r}" if self.missing else ""
@@ -69,12 +71,13 @@ class CheckRun:
 async def run_check(
     copy: Copy, command: Sequence[str], *, limit_s: float, name: str, stage: str = "", expects: str = ""
 ) -> CheckRun:
-    """Run a command in a sandbox where the copy is read-only; without bubblewrap, in a copy that is compared afterwards."""
+    """Run a command in a sandbox where the copy is read-only; without bubblewrap, in another copy that is compared
+    afterwards."""
     sandboxed = await aside(has_sandbox)
     ground = copy if sandboxed else await aside(copy.another, name)
     argv = list(command)
     if sandboxed:
-        # The machine is read-only, /tmp private, no network, nothing of the run.
+        # The sandbox makes the machine read-only, /tmp private, and hides the network and the run's files.
         readable = programs_below_tmp(os.environ.get("PATH", ""))
         argv = Bubblewrap().wrap(command, ground.root, readable=readable, read_only=True)
     try:
@@ -99,23 +102,23 @@ async def run_check(
 
 def _environment(directory: Path) -> dict[str, str]:
     kept = {name: value for name in _KEPT if (value := os.environ.get(name)) is not None}
-    # Caches would be changes; and a module of the work must not take the place of what judges it (`unittest.py`).
+    # Caches would count as changes, and a module of the work must not shadow the tools that judge it (`unittest.py`).
     own = {"PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": "-p no:cacheprovider", "PYTHONSAFEPATH": "1"}
     return {**kept, "PWD": str(directory), **own}
 
 
 def has_sandbox() -> bool:
-    """Return whether bubblewrap is installed, and works here."""
+    """Return whether bubblewrap is installed and works on this machine."""
     return Bubblewrap().works()
 
 
 MAX_READ_BYTES = 1_000_000
 MAX_COMMANDS = 50
-"""Commands that one validator may run."""
+"""Maximum commands that one validator may run."""
 
 
 class ReadOnly:
-    """What a validator has in its hands: it can look, and run commands; it can change nothing."""
+    """Read-only access for a validator: it reads files and runs commands, and can change nothing."""
 
     __slots__ = ("_look", "_note", "_run")
 
@@ -132,23 +135,23 @@ class ReadOnly:
         """Return the content of a file, at most a megabyte.
 
         Raises:
-            OSError: it cannot be read: it is not there, or leads out.
+            OSError: it does not exist, leads out of the copy, or cannot be read.
         """
         return self._look[1](path)
 
     def read_text(self, path: str) -> str:
-        """Return the content of a file as text; what is no UTF-8 is replaced."""
+        """Return the content of a file as text; invalid UTF-8 is replaced."""
         return self.read_bytes(path).decode("utf-8", errors="replace")
 
     def sha256(self, path: str) -> str:
-        """Return the hash of what `read_bytes` gives."""
+        """Return the hash of the content that `read_bytes` returns."""
         return hashlib.sha256(self.read_bytes(path)).hexdigest()
 
     async def run(self, command: Sequence[str], *, expects: str = "") -> CheckRun:
-        """Run a command where nothing can be changed, or nothing that counts, and return how it ended. It is noted by us.
+        """Run a command where it cannot change the copy, and return its result, which is also recorded.
 
         Args:
-            expects: a regular expression that has to be found in the last of its output, line by line.
+            expects: a regular expression that must match a line at the end of its output.
         """
         seen = await self._run(tuple(command), expects)
         self._note(seen)
@@ -166,7 +169,7 @@ def _looking(copy: Copy) -> tuple[Callable[[str], tuple[str, ...]], Callable[[st
         handle = os.open(_inside(root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(handle, "rb") as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise FileNotFoundError(f"{path!r:.200} is no regular file")
+                raise FileNotFoundError(f"{path!r:.200} is not a regular file")
             content = file.read(MAX_READ_BYTES + 1)
         if len(content) > MAX_READ_BYTES:
             raise OSError(f"{path!r:.200} is too large: expected at most {MAX_READ_BYTES} bytes")
@@ -189,7 +192,7 @@ def _running(copy: Copy, limit_s: float) -> Callable[[tuple[str, ...], str], Awa
         nonlocal number
         number += 1
         if number > MAX_COMMANDS:
-            raise PipelineInvalid(f"a validator has run {MAX_COMMANDS} commands: expected fewer; look at less")
+            raise PipelineInvalid(f"a validator has run {MAX_COMMANDS} commands: expected fewer; run fewer commands")
         if not command or not all(isinstance(cast(object, word), str) and "\0" not in word for word in command):
             raise PipelineInvalid(f"command: expected words, was {command!r:.200}")
         return await run_check(copy, command, limit_s=limit_s, name=f"run-{number}", expects=expects)

@@ -1,1 +1,1 @@
-"""What is to be done: stages and their artifacts, the tasks that cover them, and the checks and actions that they name."""
+"""The plan of a pipeline: stages and their artifacts, the tasks that cover them, and their checks and actions."""

@@ -1,4 +1,4 @@
-"""What a pipeline is given to do, checked before anything is done."""
+"""The plan of a pipeline, validated before any work."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from harnesses.pipeline.plan.task import Task, check_tasks, find_waits
 from harnesses.redaction.redactor import redact_text
 
 FOLDER = ".pipeline/runs"
-"""Where run folders are, below the workspace, if no other place is named."""
+"""Default parent of the run folders, below the workspace."""
 _NOTED = tuple(one.name for one in fields(TaskNote) if one.name not in ("after", "deeds"))
-"""What is noted of a task as it was given."""
+"""Fields of a task that are recorded unchanged."""
 
 
 @frozen(kw_only=True)
 class PipelinePlan:
-    """Stages, the tasks that cover them, and where they are worked."""
+    """Stages, the tasks that cover them, and the workspace."""
 
     stages: Mapping[StageId, Stage]
     tasks: Mapping[TaskId, Task]
@@ -32,13 +32,13 @@ class PipelinePlan:
     task_notes: tuple[TaskNote, ...]
     workspace: Path
     run_folder: str
-    """Below the workspace; "" for one of its own in `FOLDER`."""
+    """Path below the workspace; "" for a new one in `FOLDER`."""
     goal: str
     mode: Mode
     guardrails: Guardrails
 
     def first_state(self, run_id: str, now: datetime) -> PipelineState:
-        """Return the state that a run begins with: nothing is ready yet."""
+        """Return the initial state of a run, in which no task is ready yet."""
         return PipelineState(
             run_id=run_id,
             goal=redact_text(self.goal),
@@ -54,10 +54,10 @@ class PipelinePlan:
         )
 
     def check_same(self, state: PipelineState) -> None:
-        """Make sure that what is being worked is what was given.
+        """Check that the plan is the one with which the run began.
 
         Raises:
-            PipelineInvalid: it is not.
+            PipelineInvalid: it is another one.
         """
         if (state.stages, state.plan) != (self.stage_notes, self.task_notes):
             known = {note.id: note for note in state.plan}
@@ -86,7 +86,7 @@ def make_plan(
     """Return the plan of a pipeline.
 
     Raises:
-        PipelineInvalid: it cannot be worked.
+        PipelineInvalid: an argument is invalid.
     """
     known = {task.id: task for task in check_tasks(tasks, stages)}
     after, place = find_waits(tasks, stages), Path(os.path.abspath(workspace))
@@ -110,7 +110,7 @@ def make_plan(
 
 
 def _below(workspace: Path, folder: Path | str) -> str:
-    """Return where a run folder is, below the workspace."""
+    """Return the path of a run folder below the workspace."""
     place = os.path.relpath(os.path.abspath(workspace / folder), workspace)
     if place == "." or place.split(os.sep)[0] == "..":
         raise PipelineInvalid(

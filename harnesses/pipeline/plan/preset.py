@@ -1,4 +1,4 @@
-"""The pipeline of software development: 15 stages, and two ways to make tasks of them. Checked when it is imported.
+"""The preset for software development: 15 stages, and two ways to group them into tasks. Validated when it is imported.
 
 00 environment ─ 01 transcript ─ 02 requirements ─┬─ 03 documentation ──────────────┐
                                                   ├─ 04 planning ─┬─ 05 jira ─┐     │
@@ -18,9 +18,9 @@ from harnesses.pipeline.plan.stage_checks import architecture, code, compliance,
 from harnesses.pipeline.plan.task import Task, check_tasks, each_stage
 
 _StageRow: TypeAlias = tuple[str, str, str, tuple[str, ...], StageCheck | None, str, str]
-"""Id, title, artifact, stages before, checks, goal, criterion."""
+"""Id, title, artifact, earlier stages, checks, goal, criterion."""
 _TaskRow: TypeAlias = tuple[str, str, tuple[str, ...], str, tuple[str, ...], str, str, str]
-"""Id, title, stages, artifact, tasks before, goal, what shows that it is reached, gate."""
+"""Id, title, stages, artifact, earlier tasks, goal, acceptance criterion, gate."""
 
 # fmt: off
 STAGE_IDS = (
@@ -28,7 +28,7 @@ STAGE_IDS = (
     "07-code", "08-testing", "09-deployment", "10-summary", "11-feedback-loop", "12-security-threat-model",
     "13-compliance-checker", "14-cost-estimation",
 )
-"""The order is part of what the stages are known by."""
+"""Ids of the 15 stages. Their order is fixed."""
 _STAGES: tuple[_StageRow, ...] = (
     ("00-environment", "Environment", "environment_report.json", (), environment, "What there is to work with is known.",
      "run_mode is greenfield, brownfield or feature."),
@@ -124,7 +124,8 @@ SDLC_STAGES = check_sequence(
     STAGE_IDS,
 )
 SDLC_TASKS = check_tasks(each_stage(SDLC_STAGES), SDLC_STAGES)
-"""Each stage a task of its own: what a pipeline works by default."""
+"""One task for each stage: the default of a pipeline."""
 PLAN_TASKS = check_tasks([_task(row) for row in _TASKS], SDLC_STAGES)
-"""The same stages in eight tasks; two stages belong to two of them. In mode `interactive` a person approves the requirements
-and the plan, and then the architecture, before the tasks that build on them; in mode `express` nobody is asked."""
+"""The same stages in eight tasks; two stages belong to two tasks. In mode `interactive` a person approves the requirements and
+the
+plan, and later the architecture, before the tasks that build on them; in mode `express` nobody is asked."""

@@ -1,6 +1,6 @@
-"""A stage: one artifact that has to come to be, who makes it, and what it is for the checks that look at it. Pure.
+"""A stage: the artifact to produce, its agent, and the input of the checks that validate it. No I/O.
 
-The laws: no two stages have one id or one artifact of one place; stages wait for each other in no ring.
+Invariants: ids and artifact paths are unique; stages do not depend on each other in a cycle.
 """
 
 from __future__ import annotations
@@ -22,59 +22,59 @@ from harnesses.governance.contracts.contract import Check
 from harnesses.pipeline.plan.ids import PipelineInvalid, StageId, is_id, stage_id, stage_ids, texts
 
 MAX_FILES = 50
-"""Files whose text the checks get, the first ones that the contract names."""
+"""Maximum files whose text the checks receive, the first ones that the contract names."""
 MAX_FILE_BYTES = 65_536
-"""Bytes of each."""
+"""Maximum bytes of each file."""
 MAX_ARTIFACT_BYTES = 1_000_000
-"""Of an artifact; a larger one is refused."""
+"""Maximum bytes of an artifact; a larger one is refused."""
 
 
 @frozen(kw_only=True)
 class Artifact:
-    """One stage's artifact, and what its builder has said and changed."""
+    """One stage's artifact, with what its builder reported and changed."""
 
     stage: str
     """The id of the stage."""
     path: str
-    """Of the artifact, for people."""
+    """Path of the artifact, for messages."""
     artifact: object = None
-    """Its content: plain data for one in JSON, else its text; None if there is nothing that can be read."""
+    """Its content: plain data for JSON, otherwise its text; None if it cannot be read."""
     problem: str = ""
     """Why it cannot be read."""
     tests_run: tuple[str, ...] = ()
-    """What the builder says it has tested."""
+    """Tests that the builder reports to have run."""
     files_modified: tuple[str, ...] = ()
-    """What the builder says it has changed."""
+    """Files that the builder reports to have changed."""
     files: Mapping[str, str] = field(factory=dict[str, str])
-    """Text of the first of them, by path; one that is not there is missing here."""
+    """Text of the first changed files, by path; missing files are left out."""
 
 
 def read_artifact(name: str, content: bytes | None) -> tuple[object, str]:
-    """Return what is in an artifact, and what is wrong with it; one of the two is empty."""
+    """Return the content of an artifact and its problem; one of the two is empty."""
     if content is None:
-        return None, "it is not there"
+        return None, "it does not exist"
     if len(content) > MAX_ARTIFACT_BYTES:
         return None, f"it is too large: expected at most {MAX_ARTIFACT_BYTES} bytes, was {len(content)}"
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        return None, f"it is no text in UTF-8: {error.reason} at byte {error.start}"
+        return None, f"it is not text in UTF-8: {error.reason} at byte {error.start}"
     if not name.endswith(".json"):
         return (text, "") if text.strip() else (None, "it is empty")
     try:
         return cast(object, json.loads(text, parse_constant=_refused)), ""
     except ValueError as error:
-        return None, f"it is no JSON: {error}"
+        return None, f"it is not valid JSON: {error}"
     except RecursionError:
-        return None, "it is no JSON that can be read: it is nested too deep"
+        return None, "it is nested too deep to be read as JSON"
 
 
 def _refused(word: str) -> object:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a number in JSON")
 
 
 StageCheck: TypeAlias = Callable[[Artifact], Sequence[Check]]
-"""Looks at what a stage has made. It is a function of what it is given; what it raises is a failed check."""
+"""Checks an artifact. It depends only on its argument; an error it raises is a failed check."""
 
 
 @frozen(kw_only=True)
@@ -84,32 +84,32 @@ class Stage:
     id: StageId = field(converter=stage_id)
     title: str
     artifact: str
-    """The name of the file that it makes, in the stage's own directory."""
+    """File name of its artifact, in the stage's own directory."""
     agent: str
-    """What its agent is known by."""
+    """Name of its agent."""
     after: tuple[StageId, ...] = field(default=(), converter=stage_ids)
-    """Stages that have to be proven before."""
+    """Stages that must be proven first."""
     checks: StageCheck | None = None
-    """What its artifact has to satisfy, besides being there."""
+    """Checks of its artifact, in addition to its existence."""
     goal: str = ""
-    """What it is for, in a sentence."""
+    """The purpose of the stage, in a sentence."""
     criterion: str = ""
-    """What its artifact has to have, in a sentence."""
+    """What its artifact must contain, in a sentence."""
     command: tuple[str, ...] = field(default=(), converter=texts)
-    """A command that is run in a copy of the workspace to see whether the work is good; empty if there is none."""
+    """A command run in a copy of the workspace to validate the work; empty if there is none."""
     expects: str = ""
-    """A regular expression that has to be found in the last of what the command writes, line by line, such as
-    `^Ran 12 tests`; empty if its exit code is enough."""
+    """A regular expression that must match a line at the end of the command's output, such as `^Ran 12 tests`; empty to check
+    only the exit code."""
 
 
 _NEEDED = ("id", "title", "artifact", "agent")
 
 
 def check_stages(stages: Sequence[Stage]) -> tuple[Stage, ...]:
-    """Return stages that can be worked.
+    """Return the stages if they are valid.
 
     Raises:
-        PipelineInvalid: they cannot; with the id of the first that is wrong.
+        PipelineInvalid: they are invalid; names the first wrong stage.
     """
     if not stages:
         raise PipelineInvalid("stages: expected at least one, was an empty list; name some")
@@ -120,10 +120,10 @@ def check_stages(stages: Sequence[Stage]) -> tuple[Stage, ...]:
         _check_stage(stage)
         where = f"stage {str(stage.id)!r}"
         if stage.id in known:
-            raise PipelineInvalid(f"{where} is there twice: expected each id once; rename one")
+            raise PipelineInvalid(f"{where} occurs twice: expected unique ids; rename one")
         if other := next((one for one in known.values() if one.artifact == stage.artifact), None):
-            was = f"artifact {stage.artifact!r} is that of stage {str(other.id)!r} too"
-            raise PipelineInvalid(f"{where}: {was}: expected one of its own; rename one")
+            was = f"artifact {stage.artifact!r} is also that of stage {str(other.id)!r}"
+            raise PipelineInvalid(f"{where}: {was}: expected a unique one; rename one")
         known[stage.id] = stage
     _check_order(known)
     return tuple(stages)
@@ -141,7 +141,7 @@ def _check_stage(stage: Stage) -> None:
         was = f"was {stage.expects!r:.100} ({error})"
         raise PipelineInvalid(f"{where}: expects: expected a regular expression, {was}") from None
     if not is_id(stage.artifact):
-        was = f"was {stage.artifact!r:.100}; directories are made for it"
+        was = f"was {stage.artifact!r:.100}; directories are created for it"
         raise PipelineInvalid(f"{where}: artifact: expected the name of a file, {was}")
 
 
@@ -152,14 +152,16 @@ def _check_order(known: dict[StageId, Stage]) -> None:
                 wanted = f"expected one of {', '.join(map(str, known)):.400}, was {str(other)!r}"
                 raise PipelineInvalid(f"stage {str(stage.id)!r}: after: {wanted}; correct it")
     if ring := cycle_in({stage.id: stage.after for stage in known.values()}):
-        raise PipelineInvalid(f"stages wait for each other: expected no ring, was {' → '.join(map(str, ring))}; break it")
+        raise PipelineInvalid(
+            f"stages depend on each other: expected no cycle, was {' → '.join(map(str, ring))}; remove one dependency"
+        )
 
 
 def check_sequence(stages: Sequence[Stage], ids: Sequence[str]) -> tuple[Stage, ...]:
-    """Return stages that are exactly those with these ids, in this order.
+    """Return the stages if they are exactly those with these ids, in this order.
 
     Raises:
-        PipelineInvalid: they are not, or one lacks something.
+        PipelineInvalid: they are not, or a stage is incomplete.
     """
     if len(stages) != len(ids):
         raise PipelineInvalid(f"Expected {len(ids)} stages, was {len(stages)}; restore the list")

@@ -1,4 +1,4 @@
-"""What the artifact of each stage has to satisfy. Pure functions of what was made.
+"""Checks of the artifacts of the preset's stages. No I/O.
 
     00-environment            run_mode is greenfield, brownfield or feature
     01-transcript             it has text, and goals
@@ -8,8 +8,8 @@
     12-security-threat-model  threats with a category; a mitigation for the high ones; no secrets
     13-compliance-checker     frameworks; a remediation for each gap
 
-The laws: an artifact of another shape is a failed check that names the place, never an error and never a pass; a check that
-did not look at anything does not pass.
+Invariants: an artifact of the wrong shape is a failed check that names the place, never an error or a pass; a check without
+anything to inspect does not pass.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SEVERITIES = ("low", "medium", "high", "critical")
 _GRAVE = ("high", "critical")
 _SHOWN = 5
 _MOST = 10_000
-"""Entries of a list in an artifact; a longer one is refused."""
+"""Maximum entries of a list in an artifact; a longer one is refused."""
 _STUB = re.compile(
     r"\b(?:TODO|FIXME)\b[:\s]*(?:implement|write|fill|add|finish|real)"
     r"|\braise\s+NotImplementedError\b|\bthrow\s+new\s+Error\(\s*['\"]not implemented"
@@ -38,7 +38,7 @@ _STUB = re.compile(
 
 
 def present(made: Artifact) -> Check:
-    """Look whether there is an artifact with something in it; for one in JSON, an object."""
+    """Check that an artifact exists and is not empty; JSON must be an object."""
     name, artifact = "artifact_present", made.artifact
     if made.problem:
         return failed(name, f"{made.path}: {made.problem}")
@@ -50,24 +50,24 @@ def present(made: Artifact) -> Check:
 
 
 def environment(made: Artifact) -> tuple[Check, ...]:
-    """00: the run mode is one of three."""
+    """Check stage 00: the run mode is one of three."""
     mode, modes = _at(made, "run_mode"), ", ".join(RUN_MODES)
     return (_check("run_mode_valid", mode in RUN_MODES, f"run_mode: expected one of {modes}, was {mode!r:.80}"),)
 
 
 def transcript(made: Artifact) -> tuple[Check, ...]:
-    """01: there is a transcript, and goals were found in it."""
+    """Check stage 01: there is a transcript, and it has goals."""
     return (_filled(made, "transcript", "transcript_present"), _listed(made, "goals", "goals_non_empty"))
 
 
 def architecture(made: Artifact) -> tuple[Check, ...]:
-    """06: components with interfaces, trade-offs and security boundaries."""
+    """Check stage 06: components with interfaces, trade-offs and security boundaries."""
     names = ("components", "interfaces", "tradeoffs", "security_boundaries")
     return tuple(_listed(made, name, f"{name}_listed") for name in names)
 
 
 def code(made: Artifact) -> tuple[Check, ...]:
-    """07: the files that were changed exist and have content, something was tested, nothing is a placeholder."""
+    """Check stage 07: changed files exist and have content, tests were run, there are no placeholders."""
     named, files = made.files_modified, made.files
     missing = [path for path in named if path not in files and len(files) < len(named)]
     empty = [path for path, text in files.items() if not text.strip()]
@@ -84,7 +84,7 @@ def code(made: Artifact) -> tuple[Check, ...]:
 
 
 def testing(made: Artifact) -> tuple[Check, ...]:
-    """08: totals are counted and add up, every failure has a root cause, nothing is skipped in silence."""
+    """Check stage 08: totals add up, every failure has a root cause, every skip has a reason."""
     totals = _at(made, "totals")
     counts = {name: _at_in(totals, name) for name in ("total", "passed", "failed", "skipped")}
     numbers = {name: value for name, value in counts.items() if type(value) is int and value >= 0}
@@ -99,7 +99,7 @@ def testing(made: Artifact) -> tuple[Check, ...]:
 
 
 def threats(made: Artifact) -> tuple[Check, ...]:
-    """12: every threat has a category and a severity, the grave ones a mitigation, and no secret is written down."""
+    """Check stage 12: every threat has a category and a severity, severe ones have a mitigation, and there are no secrets."""
     entries, problem = _entries(made, "threats")
     vague = [where for where, one in entries if not _says(one.get("category"))]
     unrated = [where for where, one in entries if one.get("severity") not in SEVERITIES]
@@ -115,7 +115,7 @@ def threats(made: Artifact) -> tuple[Check, ...]:
 
 
 def compliance(made: Artifact) -> tuple[Check, ...]:
-    """13: frameworks are named, and every gap has a remediation."""
+    """Check stage 13: frameworks are named, and every gap has a remediation."""
     gaps = _at(made, "gaps")
     entries, problem = _entries(made, "gaps") if gaps != [] else ([], "")
     bare = [where for where, one in entries if not _says(one.get("remediation"))]
@@ -126,7 +126,7 @@ def compliance(made: Artifact) -> tuple[Check, ...]:
 
 
 def run_stage_checks(made: Artifact, checks: Callable[[Artifact], Sequence[Check]] | None) -> tuple[Check, ...]:
-    """Return what an artifact satisfies, and what not; a check that raises has failed."""
+    """Return the results of an artifact's checks; an error raised by them is a failed check."""
     try:
         return (present(made), *(() if checks is None else checks(made)))
     except Exception as error:
@@ -134,7 +134,7 @@ def run_stage_checks(made: Artifact, checks: Callable[[Artifact], Sequence[Check
         return (present(made), failed("stage_checks", problem))
 
 
-# looking at plain data
+# inspecting plain data
 
 
 def _check(name: str, good: bool, evidence: str) -> Check:
@@ -142,7 +142,7 @@ def _check(name: str, good: bool, evidence: str) -> Check:
 
 
 def _no_wrong(name: str, wrong: Sequence[str], good: str, what: str, problem: str = "", *, there: bool = True) -> Check:
-    """Return the check that nothing is wrong in a list of places, if there is a list to look at."""
+    """Return a check that a list of wrong places is empty, and that there was anything to inspect."""
     found = f"{what}: {', '.join(wrong[:_SHOWN])}" if wrong else good
     return _check(name, there and not problem and not wrong, problem or found)
 
@@ -167,7 +167,7 @@ def _at_in(value: object, name: str) -> object:
 
 
 def _says(value: object) -> bool:
-    """Return whether a value of an artifact says anything: a text that does, a number, or something with one in it."""
+    """Return whether a value has content: a non-blank text, a number, or a collection with such a value."""
     if isinstance(value, str):
         return is_meaningful(value)
     if isinstance(value, dict):
@@ -193,7 +193,7 @@ def _listed(made: Artifact, name: str, check: str) -> Check:
 
 
 def _entries(made: Artifact, name: str) -> tuple[list[tuple[str, dict[str, object]]], str]:
-    """Return the objects in an array with the place of each, and what is wrong with it."""
+    """Return the objects in an array with their places, and the array's problem."""
     value = _at(made, name)
     if not isinstance(value, list) or not value:
         was = "an empty one" if value == [] else _kind(value)  # pyright: ignore[reportUnknownArgumentType]
@@ -208,7 +208,7 @@ def _entries(made: Artifact, name: str) -> tuple[list[tuple[str, dict[str, objec
 
 
 def _explained(made: Artifact, name: str, why: str, number: int | None, check: str) -> Check:
-    """Look whether each of so many things is told, and why."""
+    """Check that a list has the given number of entries, and that each has a reason."""
     if number is None:
         return failed(check, f"{name}: how many there are is not counted")
     value = _at(made, name)
@@ -230,7 +230,7 @@ def _texts(value: object, path: str, depth: int = 0) -> Iterator[tuple[str, str]
             yield f"{path} (a key)", key
             yield from _texts(item, f"{path}.{key:.40}", depth + 1)
             if isinstance(item, str):
-                # What gives a secret away may be the name before it.
+                # The key before a value may be what identifies it as a secret.
                 yield f"{path}.{key:.40}", f"{key}: {item}"
     elif isinstance(value, list) and depth < 50:
         for place, item in enumerate(cast(list[object], value)):

@@ -1,6 +1,6 @@
-"""A task: work that is claimed as one, covers one stage or more, and may need dangerous actions. Pure.
+"""A task: a unit of work that is claimed as one, covers one stage or more, and may need dangerous actions. No I/O.
 
-The laws: tasks wait for each other in no ring; every stage that a task covers is there, and every stage is covered.
+Invariants: tasks do not depend on each other in a cycle; a task covers existing stages only, and every stage is covered.
 """
 
 from __future__ import annotations
@@ -29,47 +29,47 @@ def _optional_tasks(ids: Iterable[TaskId | str] | TaskId | str | None) -> tuple[
 
 @frozen(kw_only=True)
 class Deed:
-    """Something dangerous that a task needs: no agent does it, the harness does, once a person has approved."""
+    """A dangerous action that a task needs: no agent does it, the harness does, once a person has approved."""
 
     category: str
-    """One of the nine, `publish`, `deploy` and so on, or a word of one's own."""
+    """One of the nine categories (`publish`, `deploy` and so on), or your own."""
     summary: str
-    """What it does, in a sentence, for who approves."""
+    """What it does, in a sentence, for the approver."""
     command: tuple[str, ...] = field(converter=texts)
     limit_s: float = 600.0
 
 
 @frozen(kw_only=True)
 class Task:
-    """One piece of work."""
+    """One unit of work."""
 
     id: TaskId = field(converter=task_id)
     title: str
     stages: tuple[StageId, ...] = field(converter=stage_ids)
-    """What it covers."""
+    """The stages it covers."""
     description: str = ""
     goal: str = ""
     acceptance_criteria: tuple[str, ...] = field(default=(), converter=texts)
     validation_checks: tuple[str, ...] = field(default=(), converter=texts)
     artifact: str = ""
-    """The name of a file of its own, beside those of its stages; empty if it has none."""
+    """Name of its own file, besides those of its stages; empty if it has none."""
     after: tuple[TaskId, ...] | None = field(default=None, converter=_optional_tasks)
-    """Tasks that have to pass before; None: those that cover the stages which its stages wait for."""
+    """Tasks that must pass first; None derives them from the stages' dependencies."""
     domains: tuple[str, ...] = field(default=(), converter=texts)
-    """What it belongs to, such as "security": `agents={"domain:security": …}` names a specialist; the agent is told too."""
+    """Its domains, such as "security": `agents={"domain:security": …}` selects a specialist; the agent is told them too."""
     destructive: bool = False
-    """Whether it may destroy something: it has fewer attempts, and each needs a person's approval."""
+    """Whether it may destroy something: it gets fewer attempts, and each needs a person's approval."""
     gate: str = ""
-    """What a person has to approve before it is claimed, in a sentence; empty if nothing."""
+    """What a person must approve before it is claimed, in a sentence; empty for nothing."""
     deeds: tuple[Deed, ...] = field(default=(), converter=tuple[Deed, ...])
-    """What is done once its work is found good."""
+    """Actions to run after its work has passed validation."""
 
 
 def each_stage(stages: Sequence[Stage], *, deeds: Mapping[str, Sequence[Deed]] | None = None) -> tuple[Task, ...]:
-    """Return a task for each stage, of the same name.
+    """Return one task for each stage, with the same id.
 
     Args:
-        deeds: what is to be done for a stage once its work is found good, by stage id.
+        deeds: actions to run after a stage's work has passed validation, by stage id.
     """
     given = dict(deeds or {})
     unknown = set(given) - {str(stage.id) for stage in stages}
@@ -100,10 +100,10 @@ def _of_stage(stage: Stage, deeds: tuple[Deed, ...]) -> Task:
 
 
 def check_tasks(tasks: Sequence[Task], stages: Sequence[Stage]) -> tuple[Task, ...]:
-    """Return tasks that can be worked, each with the tasks that it waits for.
+    """Return the tasks if they are valid, each with its dependencies filled in.
 
     Raises:
-        PipelineInvalid: they cannot; with the id of the first that is wrong.
+        PipelineInvalid: they are invalid; names the first wrong task.
     """
     known = {stage.id: stage for stage in check_stages(stages)}
     seen: dict[TaskId, Task] = {}
@@ -112,18 +112,18 @@ def check_tasks(tasks: Sequence[Task], stages: Sequence[Stage]) -> tuple[Task, .
             raise PipelineInvalid(f"tasks: expected Task(…), was {task!r:.100}; make one")
         _check_task(task, known)
         if task.id in seen:
-            raise PipelineInvalid(f"task {str(task.id)!r} is there twice: expected each id once; rename one")
+            raise PipelineInvalid(f"task {str(task.id)!r} occurs twice: expected unique ids; rename one")
         seen[task.id] = task
     uncovered = [str(id) for id in known if not any(id in task.stages for task in tasks)]
     if uncovered:
-        raise PipelineInvalid(f"stage {uncovered[0]!r} is covered by no task: expected at least one; add it to one")
+        raise PipelineInvalid(f"stage {uncovered[0]!r} is not covered by any task: expected at least one; add it to one")
     after = find_waits(tasks, stages)
     for id, others in after.items():
         if missing := next((one for one in others if one not in seen), None):
             raise PipelineInvalid(f"task {str(id)!r}: after: expected ids of tasks, was {str(missing)!r}; correct it")
     ring = cycle_in(after)
     if ring:
-        raise PipelineInvalid(f"tasks wait for each other: expected no ring, was {' → '.join(map(str, ring))}; give `after`")
+        raise PipelineInvalid(f"tasks depend on each other: expected no cycle, was {' → '.join(map(str, ring))}; set `after`")
     return tuple(tasks)
 
 
@@ -143,7 +143,7 @@ def _check_task(task: Task, known: Mapping[StageId, Stage]) -> None:
 
 
 def find_waits(tasks: Sequence[Task], stages: Sequence[Stage]) -> dict[TaskId, tuple[TaskId, ...]]:
-    """Return the tasks that each one waits for."""
+    """Return the dependencies of each task."""
     known = {stage.id: stage for stage in stages}
     found: dict[TaskId, tuple[TaskId, ...]] = {}
     for task in tasks:
@@ -156,7 +156,7 @@ def find_waits(tasks: Sequence[Task], stages: Sequence[Stage]) -> dict[TaskId, t
 
 
 def read_requests(contract: BuilderContract) -> tuple[tuple[Deed, ...], tuple[str, ...]]:
-    """Return the deeds that a contract asks for, and what is wrong with those that cannot be done."""
+    """Return the valid actions that a contract requests, and the problems of the others."""
     given = contract.more.get("actions")
     if given is None:
         return (), ()
@@ -172,7 +172,9 @@ def read_requests(contract: BuilderContract) -> tuple[tuple[Deed, ...], tuple[st
         if deed is None:
             problems.append(f"builder.actions[{place}]: expected {_FORM}, was {item!r:.120}")
         elif any(MARK in word or redact_text(word) != word for word in (*deed.command, deed.summary)):
-            problems.append(f"builder.actions[{place}]: it holds a secret, which would be on record; read it where it is used")
+            problems.append(
+                f"builder.actions[{place}]: it contains a secret, which would be recorded; read the secret where it is used"
+            )
         else:
             deeds.append(deed)
     return tuple(deeds), tuple(problems)
@@ -186,7 +188,7 @@ def _deed(item: object) -> Deed | None:
     good = [word for word in words if isinstance(word, str) and "\0" not in word and len(word) <= MAX_WORD]
     if fields or not 0 < len(words) <= MAX_WORDS or len(good) < len(words):
         return None
-    # No number at all, infinity and nan too: none of them is in the range.
+    # Also refuses other types, infinity and nan: none of them is in the range.
     if isinstance(limit_s, bool) or not isinstance(limit_s, int | float) or not 0 < limit_s <= 86_400:
         return None
     if not _is_text(category, 80) or not _is_text(summary, MAX_SUMMARY):

@@ -1,1 +1,1 @@
-"""The run folder: a view of the stored run as files, rendered, written and kept up to date."""
+"""The run folder: a view of the stored run as files, which are rendered, written and kept up to date."""

@@ -1,7 +1,8 @@
-"""Writes a run folder. The files are views: the record is in the store, and what is shown in them is on record.
+"""Writes the files of a run folder. They are views: the store has the record, and they show only recorded data.
 
-The laws: a reader sees a whole file, the old one or the new one, never a part; a file that somebody else has changed is
-written anew; and nothing is written through a link, or outside of the folder.
+Invariants: a reader sees a complete file, old or new, never a part; a file that somebody else has changed is written again;
+    nothing
+is written through a link, or outside of the folder.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ _DRAFT = ".draft-"
 
 
 def write_folder(root: Path, folder: Folder, *, below: str = "", clear: bool = False) -> int:
-    """Write what differs; return how many files that were.
+    """Write the files that differ; return how many were written.
 
     Args:
-        below: where the folder is, below `root`: on the way there nothing is a link either.
-        clear: whether what is in the way of a directory, a file or a link, is removed. What a link leads to is not touched.
+        below: path of the folder, below `root`; links on that path are refused too.
+        clear: whether to remove a file or a link that is in the way of a directory. The target of a link is not touched.
 
     Raises:
         PipelineInvalid: a path leads out of the folder, or through a link.
@@ -59,7 +60,7 @@ def _place(root: Path, path: str, *, clear: bool = False) -> Path:
 
 
 def write_lines(root: Path, path: str, lines: Iterable[str]) -> int:
-    """Write a file below a folder piece by piece; it gets its name when it is whole. Return how many pieces there were.
+    """Write a file below a folder piece by piece; it gets its name when complete. Return the number of pieces.
 
     Raises:
         PipelineInvalid: the path leads out of the folder, or through a link.
@@ -74,7 +75,7 @@ def write_lines(root: Path, path: str, lines: Iterable[str]) -> int:
                 written += 1
             file.flush()
             os.fsync(file.fileno())
-        # Not the 0600 of a temporary file: others are to read it.
+        # Not the 0600 of a temporary file, because other users must be able to read it.
         os.chmod(draft, 0o644)
         os.replace(draft, target)
     except BaseException:
@@ -85,7 +86,7 @@ def write_lines(root: Path, path: str, lines: Iterable[str]) -> int:
 
 
 def _holds(target: Path, content: bytes) -> bool:
-    """Return whether a file is there already as it is to be; what is no regular file is not."""
+    """Return whether a regular file with this content exists already."""
     try:
         handle = os.open(target, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(handle, "rb") as file:
@@ -95,7 +96,7 @@ def _holds(target: Path, content: bytes) -> bool:
 
 
 def _made(root: Path, below: str, *, clear: bool = False) -> Path:
-    """Return a directory below a folder, made if need be; nothing on the way to it is a link."""
+    """Return a directory below a folder, created if missing; links on its path are refused."""
     place = root
     for part in Path(below).parts:
         if part in ("..", "/") or "\0" in part:
@@ -105,13 +106,13 @@ def _made(root: Path, below: str, *, clear: bool = False) -> Path:
         if in_the_way and clear:
             place.unlink()
         elif in_the_way:
-            raise PipelineInvalid(f"run folder {str(root)!r}: {str(place)!r} is no directory of its own: remove it")
+            raise PipelineInvalid(f"run folder {str(root)!r}: {str(place)!r} is not a plain directory: remove it")
         place.mkdir(exist_ok=True)
     return place
 
 
 def sweep_drafts(root: Path) -> None:
-    """Remove what a program that was killed has left half-written."""
+    """Remove incomplete files left by a program that was killed."""
     for directory, _, files in os.walk(root):
         for name in files:
             if name.startswith(_DRAFT):
@@ -131,21 +132,21 @@ def remove_file(root: Path, path: str) -> None:
 
 @frozen
 class FolderView:
-    """What the run folder shows."""
+    """The data that the run folder shows."""
 
     harness: str
-    """The name that a warning gives."""
+    """Name of the harness, for warnings."""
     workspace: Path
     state: PipelineState
     outputs: tuple[PipelineOutput, ...]
-    """Of all steps, in their order."""
+    """Outputs of all steps, in order."""
 
     def after(self, state: PipelineState, output: PipelineOutput) -> FolderView:
         """Return the view after one more step."""
         return evolve(self, state=state, outputs=(*self.outputs, output))
 
     def write(self) -> None:
-        """Write the run folder, if there is one yet. That it cannot be written is a warning: it is a view."""
+        """Write the run folder, if there is one yet. A failure is only logged, because the folder is a view."""
         if not self.state.run_id:
             return
         events = (event for one in self.outputs for event in one.events)

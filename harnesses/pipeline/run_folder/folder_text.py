@@ -1,15 +1,15 @@
-"""The run folder: what a pipeline has done, as files. Rendered from what is on record, and from nothing else. Pure.
+"""Renders the files of a run folder from recorded data alone. No I/O.
 
-    manifest.json                       what the run is, and where it stands
-    pipeline-state.json                 where each stage stands: status, attempts, what was wrong, artifact
-    events.jsonl                        what happened: {ts, type, …}, a line each
-    evidence.jsonl                      what was seen: {ts, task_id, kind, status, evidence, …}, a line each
-    tasks/<task_id>/prompt.md           what its agent was asked last
-    tasks/<task_id>/builder.json        the contract that was handed in last
-    tasks/<task_id>/validation.json     what came of judging it
-    artifacts/stages/<stage-id>/        what each stage has made; all of the directories are there from the beginning
+    manifest.json                       what the run is, and its status
+    pipeline-state.json                 the status of each stage, with attempts, problems and artifact
+    events.jsonl                        events: {ts, type, …}, one on each line
+    evidence.jsonl                      evidence: {ts, task_id, kind, status, evidence, …}, one on each line
+    tasks/<task_id>/prompt.md           the last prompt of its agent
+    tasks/<task_id>/builder.json        the last submitted contract
+    tasks/<task_id>/validation.json     the result of its validation
+    artifacts/stages/<stage-id>/        the artifacts of each stage; all directories exist from the beginning
 
-The laws: the same record gives the same files, byte for byte; and no name in them is an agent's.
+Invariants: the same record gives the same files, byte for byte; no file name comes from an agent.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ from harnesses.pipeline.pipeline_state import PipelineState, run_status
 MANIFEST, STAGES, EVENTS, EVIDENCE = "manifest.json", "pipeline-state.json", "events.jsonl", "evidence.jsonl"
 SCHEMA_VERSION = 2
 WRITER = "durable-harnesses/1"
-"""What stands where readers of this layout expect the version of the program that has written it."""
+"""Value of the field in which readers of this layout expect the version of the writing program."""
 MAX_SLUG = 64
 NO_SLUG = "sdlc-run"
 
 
 @frozen(kw_only=True)
 class Folder:
-    """The files of a run folder, and the directories that are there though empty."""
+    """The files of a run folder, and its directories, including empty ones."""
 
     files: Mapping[str, str]
-    """Text by path, with slashes."""
+    """Texts by path, with slashes."""
     directories: tuple[str, ...]
 
 
 def run_id_of(goal: str, when: datetime) -> str:
-    """Return what a run is known by: when it began, and the first words of what it is for."""
+    """Return the id of a run: its start time, and the first words of its goal."""
     return f"{re.sub('[:.]', '-', stamp(when) or '')}-{slug(goal)}"
 
 
 def slug(text: str) -> str:
-    """Return words for a name: lower-case letters, digits and dashes, at most 64."""
+    """Return a text as a name: lower-case letters, digits and dashes, at most 64."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     return re.sub("[^a-z0-9]+", "-", plain).strip("-")[:MAX_SLUG].strip("-") or NO_SLUG
 
 
 def stamp(when: datetime | None) -> str | None:
-    """Return a moment as it stands in the files."""
+    """Return a time in the format of the files."""
     return None if when is None else when.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -70,8 +70,8 @@ def render_folder(
 
     Args:
         events: in the order in which they happened.
-        evidence: likewise.
-        kept: whether the artifacts that are kept on record are written too: not where the agents write them.
+        evidence: in the order in which it was recorded.
+        kept: whether to write the recorded artifacts too; not in the folder into which agents write them.
     """
     files = {
         MANIFEST: as_json(manifest(state)),
@@ -89,7 +89,7 @@ def render_folder(
 
 
 def manifest(state: PipelineState) -> dict[str, object]:
-    """Return what the run is, and where it stands."""
+    """Return the contents of `manifest.json`."""
     return {
         "schema_version": SCHEMA_VERSION,
         "run_id": state.run_id,
@@ -108,7 +108,7 @@ def manifest(state: PipelineState) -> dict[str, object]:
 
 
 def pipeline_state(state: PipelineState) -> dict[str, object]:
-    """Return where each stage stands, by the task that covers it; of several tasks, the one that is furthest from its end."""
+    """Return the status of each stage by the task that covers it; of several tasks, the one furthest from its end."""
     order = (TaskStatus.BLOCKED, TaskStatus.NEEDS_CONTEXT, TaskStatus.FAIL, TaskStatus.IN_PROGRESS)
     records = {task.id: task for task in state.tasks}
     stages: list[dict[str, object]] = []
@@ -143,21 +143,21 @@ def pipeline_state(state: PipelineState) -> dict[str, object]:
 
 
 def as_json(value: object) -> str:
-    """Return a JSON file."""
+    """Return a value as the text of a JSON file."""
     return inert_json(json.dumps(value, ensure_ascii=False, indent=2)) + "\n"
 
 
 def as_lines(rows: Iterable[Mapping[str, object]]) -> str:
-    """Return a file with a JSON object in each line."""
+    """Return objects as the text of a JSON Lines file."""
     return "".join(map(as_line, rows))
 
 
 def as_line(row: Mapping[str, object]) -> str:
-    """Return an object as a line."""
-    # ASCII: so no reader takes a character of a text for the end of the line.
+    """Return an object as one line."""
+    # ASCII, so that no reader takes a character of a text for a line end.
     return json.dumps(dict(row), separators=(",", ":")) + "\n"
 
 
 def event(type: str, when: datetime, **fields: object) -> dict[str, object]:
-    """Return a line of `events.jsonl`; a field that is None is left out."""
+    """Return an event for `events.jsonl`; fields that are None are left out."""
     return {"ts": stamp(when), "type": type} | {name: value for name, value in fields.items() if value is not None}

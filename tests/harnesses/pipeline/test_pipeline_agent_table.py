@@ -43,11 +43,11 @@ def test_nobody_judges_where_rules_are_enough(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("agents", "validators", "said"),
     [
-        ({"b": ONE}, JUDGE, "nobody in `agents`"),
-        (ONE, {"b": JUDGE}, "nobody in `validators`"),
-        (ONE, None, "nobody to judge it"),
+        ({"b": ONE}, JUDGE, "no agent in `agents`"),
+        (ONE, {"b": JUDGE}, "no agent in `validators`"),
+        (ONE, None, "has no validator"),
         (ONE, {"*": [JUDGE]}, "expected one Agent, got 1"),
-        (ONE, ONE, "names of their own"),
+        (ONE, ONE, "different names"),
     ],
 )
 def test_a_task_without_two_agents_is_refused(tmp_path: Path, agents: object, validators: object, said: str) -> None:

@@ -145,11 +145,11 @@ def test_an_artifact_of_any_shape_raises_nothing_and_does_not_pass(stage: str, a
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (None, "it is not there"),
-        (b"", "it is no JSON"),
-        (b"{", "it is no JSON"),
-        (b"\xff\xfe", "no text in UTF-8"),
-        (b'{"a": NaN}', "NaN is no number"),
+        (None, "it does not exist"),
+        (b"", "it is not valid JSON"),
+        (b"{", "it is not valid JSON"),
+        (b"\xff\xfe", "not text in UTF-8"),
+        (b'{"a": NaN}', "NaN is not a number"),
         (b"[" * 100_000, "nested too deep"),
         (b" " * (MAX_ARTIFACT_BYTES + 1), "too large"),
     ],

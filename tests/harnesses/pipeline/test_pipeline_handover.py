@@ -190,4 +190,4 @@ async def test_where_each_stage_stands_is_a_file_of_the_run_folder(tmp_path: Pat
         ("a", "PASS", 1),
         ("b", "BLOCKED", 2),
     ]
-    assert "nothing was handed in" in stands["stages"][1]["failed"][0]
+    assert "nothing was submitted" in stands["stages"][1]["failed"][0]

@@ -86,12 +86,12 @@ def test_a_stage_that_lacks_a_field_is_refused(name: str) -> None:
     ("given", "said"),
     [
         ((), "expected at least one"),
-        ((*stages("a"), *stages("a")), "stage 'a' is there twice"),
+        ((*stages("a"), *stages("a")), "stage 'a' occurs twice"),
         ((evolve(stages("a")[0], after=("b",)),), "after: expected one of a, was 'b'"),
-        ((stages("a")[0], evolve(stages("b")[0], artifact="a.json")), "is that of stage 'a' too"),
+        ((stages("a")[0], evolve(stages("b")[0], artifact="a.json")), "is also that of stage 'a'"),
         ((evolve(stages("a")[0], artifact="../a.json"),), "expected the name of a file"),
-        ((evolve(stages("a")[0], after=("b",)), evolve(stages("b")[0], after=("a",))), "wait for each other.*→"),
-        ((evolve(stages("a")[0], after=("a",)),), "wait for each other"),
+        ((evolve(stages("a")[0], after=("b",)), evolve(stages("b")[0], after=("a",))), "depend on each other.*→"),
+        ((evolve(stages("a")[0], after=("a",)),), "depend on each other"),
     ],
 )
 def test_stages_that_can_not_be_worked_are_refused(given: tuple[Stage, ...], said: str) -> None:
@@ -113,9 +113,9 @@ def test_a_stage_id_and_a_task_id_of_one_text_are_not_the_same() -> None:
 
 
 def test_an_id_of_the_other_kind_is_refused_where_it_is_used() -> None:
-    with pytest.raises(PipelineInvalid, match="it is a TaskId, which is another thing"):
+    with pytest.raises(PipelineInvalid, match="it is a TaskId, not a StageId"):
         Stage(id="b", title="B", artifact="b.json", agent="agent.b", after=(TaskId("a"),))  # type: ignore[arg-type]
-    with pytest.raises(PipelineInvalid, match="it is a StageId, which is another thing"):
+    with pytest.raises(PipelineInvalid, match="it is a StageId, not a TaskId"):
         Task(id=StageId("a"), title="A", stages=("a",))  # type: ignore[arg-type]
 
 
@@ -173,14 +173,14 @@ def test_every_task_has_a_goal_three_criteria_and_three_checks(task: Task) -> No
 @pytest.mark.parametrize(
     ("tasks", "said"),
     [
-        ((Task(id="t", title="T", stages=("a",)),), "stage 'b' is covered by no task"),
+        ((Task(id="t", title="T", stages=("a",)),), "stage 'b' is not covered by any task"),
         ((Task(id="t", title="T", stages=("a", "c")),), "expected ids of stages, was 'c'"),
         ((Task(id="t", title="T", stages=("a", "b", "a")),), "each once"),
         ((Task(id="t", title=" ", stages=("a", "b")),), "missing field 'title'"),
         ((Task(id="t", title="T", stages=("a", "b"), after=("u",)),), "expected ids of tasks, was 'u'"),
-        ((Task(id="t", title="T", stages=("a", "b"), after=("t",)),), "wait for each other"),
+        ((Task(id="t", title="T", stages=("a", "b"), after=("t",)),), "depend on each other"),
         ((Task(id="t", title="T", stages=("a", "b"), artifact="/etc/passwd"),), "expected the name of a file"),
-        ((Task(id="t", title="T", stages=("a",)), Task(id="t", title="T", stages=("b",))), "is there twice"),
+        ((Task(id="t", title="T", stages=("a",)), Task(id="t", title="T", stages=("b",))), "occurs twice"),
     ],
 )
 def test_tasks_that_can_not_be_worked_are_refused(tasks: tuple[Task, ...], said: str) -> None:

@@ -89,7 +89,7 @@ async def test_an_agent_that_takes_too_long_is_cut_off(tmp_path: Path, autojump_
     result = await build(tmp_path, ask, limit_s=5.0)
 
     assert isinstance(result, BuildResult)
-    assert "expected an end within 5 s" in result.built.failure
+    assert "expected it to end within 5 s" in result.built.failure
 
 
 async def test_an_order_to_the_harness_is_no_result_of_the_attempt(tmp_path: Path, autojump_clock: MockClock) -> None:

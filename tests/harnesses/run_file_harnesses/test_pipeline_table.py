@@ -93,7 +93,7 @@ def test_the_stages_of_software_development_are_the_default(folder: Path) -> Non
         ({"agents": {"scripted": "x.toml"}}, "agents: expected a table with one of command, dialect, function"),
         ({"agents": "claude"}, "did you mean 'claude_code'?"),
         ({"agents": 3}, "agents: expected an agent, or a table of agents by task id or name, got 3"),
-        ({"validators": None}, "has nobody to judge it"),
+        ({"validators": None}, "has no validator"),
         (
             {"evidence_policy": {"needed": "seen"}},
             "needed: expected one of reported, observed, rerun, got 'seen'",
