@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import partial
-from types import MappingProxyType
-from typing import Any, ClassVar, Generic, TypeVar, cast, final, overload
+from functools import cache, partial
+from types import MappingProxyType, NoneType
+from typing import Any, ClassVar, Generic, TypeVar, cast, final, get_args, get_origin, overload
 
 import trio
 from attrs import fields
@@ -25,9 +25,11 @@ from harnesses.budgets.budget import NOTHING, UNLIMITED, Budget, Spend
 from harnesses.budgets.spending import Spending, left, limits, settled_here
 from harnesses.config import ChildOrder, HarnessConfig
 from harnesses.control import Ending
-from harnesses.data.values import detach
-from harnesses.diagnostics.known_errors import diagnosed
+from harnesses.data.values import detach, explain, fields_of
+from harnesses.diagnostics.author_frames import author_line, calling_line, definition_line
+from harnesses.diagnostics.known_errors import check_trio, diagnosed
 from harnesses.diagnostics.unawaited_calls import Calls, to_be_awaited
+from harnesses.diagnostics.uncaught_errors import told_in_a_line
 from harnesses.effects.approval import Action, Grant, action_of
 from harnesses.effects.effect import Effect, EffectOutcome, Reconcile, check_key
 from harnesses.errors import HarnessError, HarnessMisuse, StateError, Unstorable, located
@@ -89,14 +91,31 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         max_context_steps: int = 10,
         constraints: Constraints | None = None,
     ) -> None:
+        with told_in_a_line():
+            self._prepare(initial_state, max_context_steps, constraints)
+
+    def _prepare(
+        self, initial_state: StateT | HarnessConfig[StateT], max_context_steps: int, constraints: Constraints | None
+    ) -> None:
         if isinstance(initial_state, HarnessConfig):
             config = cast(HarnessConfig[StateT], initial_state)
             _check_config(config, type(self).__name__)
             initial_state = config.initial_state
             max_context_steps = config.max_context_steps if max_context_steps == 10 else max_context_steps
             constraints = constraints or config.constraints
+        name = type(self).__qualname__
+        if not isinstance(cast(object, constraints), Mapping | NoneType):
+            raise HarnessMisuse(f"{name}: constraints: expected a dict of names and limits, got {constraints!r:.100}")
+        _check_state(type(self), initial_state)
         self.constraints: Constraints = MappingProxyType(dict(constraints)) if constraints else _NO_CONSTRAINTS
-        self._state: PersistentState[StateT, InputT, OutputT] = PersistentState(initial_state, max_context_steps)
+        try:
+            self._state: PersistentState[StateT, InputT, OutputT] = PersistentState(initial_state, max_context_steps)
+        except Unstorable as error:
+            raise type(error)(
+                f"{name}: its initial state cannot be stored: {explain(initial_state, 'initial_state')}"
+            ) from None
+        except HarnessMisuse as error:
+            raise HarnessMisuse(f"{name}: {error}") from None
         self.runs_as: str | None = None
         self._runtime: Runtime | None = None
         self._alone: LocalRuntime | None = None
@@ -139,12 +158,20 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
     @property
     def current_step(self) -> int:
         """The number of the last recorded step; 0 before the first. It does not change while the next step is in progress."""
-        return self._state.steps
+        try:
+            return self._state.steps
+        except AttributeError:
+            self.check_made()
+            raise
 
     @property
     def step_history(self) -> Sequence[Step[InputT, OutputT]]:
         """The recorded steps, oldest first."""
-        return self._state.step_history
+        try:
+            return self._state.step_history
+        except AttributeError:
+            self.check_made()
+            raise
 
     def update_state(self, change: Callable[[StateT], StateT], *, summary: str | None = None) -> None:
         """Replace the state by `change(state)`; see `PersistentState.update_state`.
@@ -155,7 +182,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         try:
             self._state.update_state(change, summary=summary)
         except (StateError, Unstorable) as error:
-            raise located(error, self._where()) from error
+            raise located(error, self._where(), calling_line()) from error
         except AttributeError:
             self.check_made()
             raise
@@ -256,7 +283,9 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
             NotReady: a program or package it needs is not installed.
             Exception: raised by `execute()`. Steps recorded before it stay recorded.
         """
-        self.check_made()
+        with told_in_a_line():
+            self.check_made()
+            check_trio(f"{type(self).__name__}.run()", f"trio.run({type(self).__name__}(…).run)")
         if self._task is not None:
             raise HarnessMisuse(self._already_running())
         if runtime is None or (isinstance(runtime, LocalRuntime) and not runtime.control.attached):
@@ -282,10 +311,10 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
             rest = explained(error)
             if rest is None:
                 return Ending.STOPPED
-            rest = located(diagnosed(rest, self._state.state) or rest, self._where())
-            if rest is error:
+            named = located(diagnosed(rest, self._state.state) or rest, self._where(), author_line(rest))
+            if named is error:
                 raise
-            raise rest from error
+            raise named from error
         finally:
             runtime.end_attempt()
             self._task = self._runtime = None
@@ -301,15 +330,17 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
             return cast(AsyncGenerator[Any, None], generator)
         if hasattr(generator, "close"):
             generator.close()
-        raise HarnessMisuse(
-            f"{self._where()}: execute() is not an async generator: expected `async def` with a `yield` in it, "
+        text = (
+            "execute() is not an async generator: expected `async def` with a `yield` in it, "
             f"got {_KINDS.get(type(generator).__name__, repr(generator)[:100])}; `yield (input, output)` for each step"
         )
+        raise located(HarnessMisuse(text), self._where(), definition_line(type(self).execute))
 
     def check_made(self) -> None:
         """Raise `HarnessMisuse` if `BaseHarness.__init__` was never called. For the code that runs the harness."""
         if not hasattr(self, "_state"):
-            raise HarnessMisuse(_not_made(self))
+            with told_in_a_line():
+                raise HarnessMisuse(_not_made(self)) from None
 
     def _already_running(self) -> str:
         if self._task is trio.lowlevel.current_task():
@@ -661,7 +692,8 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
 
     def _surroundings(self, verb: str) -> Runtime:
         if self._runtime is None:
-            raise HarnessMisuse(f"{verb}: {type(self).__name__} is not running; call it from execute()")
+            with told_in_a_line():
+                raise HarnessMisuse(f"{verb}: {type(self).__name__} is not running; call it from execute()")
         return self._runtime
 
     def _where(self) -> str:
@@ -683,9 +715,36 @@ def _check_config(config: HarnessConfig[Any], name: str) -> None:
         )
 
 
+@cache
+def _declared_state(cls: type) -> type | None:
+    """Return the class that a harness declares its state to be, in `BaseHarness[…]`; None unless that has fields."""
+    for original in (one for base in cls.__mro__ for one in getattr(base, "__orig_bases__", ())):
+        arguments = get_args(original)
+        if get_origin(original) is BaseHarness and len(arguments) == 3:
+            state = arguments[0]
+            return state if isinstance(state, type) and fields_of(state) is not None else None
+    return None
+
+
+def _check_state(cls: type, state: object) -> None:
+    """Refuse an initial state of another type than the harness declares."""
+    if isinstance(state, type):
+        raise HarnessMisuse(
+            f"{cls.__qualname__}: initial_state: expected a state, got the class {state.__qualname__}; "
+            f"pass {state.__qualname__}(…), an object of it"
+        )
+    declared = _declared_state(cls)
+    if declared is not None and not isinstance(state, declared):
+        raise HarnessMisuse(
+            f"{cls.__qualname__}: initial_state: expected {declared.__qualname__}, as BaseHarness[…] says, "
+            f"got {state!r:.100}; pass {declared.__qualname__}(…)"
+        )
+
+
 def _not_made(harness: object) -> str:
     cls = type(harness)
+    line = definition_line(cls.__init__)
     return (
-        f"{cls.__qualname__}.__init__ does not call BaseHarness.__init__: expected a harness with a state, got none; "
-        "call super().__init__(initial_state) first in it"
+        f"{cls.__qualname__}.__init__{f' ({line})' if line else ''} has not called BaseHarness.__init__: "
+        "expected a harness with a state, got none; call super().__init__(initial_state) first in it"
     )

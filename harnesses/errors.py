@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import ClassVar
 
 
 class OrchestratorError(Exception):
     """Base class of every error that this project raises deliberately."""
+
+    is_explained: ClassVar[bool] = True
+    """Whether the message says what is wrong and what to do; of an error where it does not, the traceback is shown."""
 
 
 class UsageError(OrchestratorError):
@@ -135,14 +140,39 @@ _OURS: tuple[type[HarnessError], ...] = (
 )
 
 
-def located(error: BaseException, where: str) -> BaseException:
-    """Return one of this project's errors with its harness and step in the message; any other error unchanged."""
-    if type(error) not in _OURS or str(error).startswith("harness "):
+_SUBJECT = re.compile(r"harness '[^']*'(?:, step \d+)?(?=: )")
+_PLACE = re.compile(r"\([^()]*:\d+\)")
+"""A line of code, in a message."""
+_LOOKED_AT = 4_000
+"""Characters of a message."""
+
+
+_WITHOUT_LINE = (Waiting, BudgetExhausted, StepTimeout, DeadlineExceeded)
+"""Errors that are not about a line of the author's code."""
+
+
+def located(error: BaseException, where: str, line: str = "") -> BaseException:
+    """Return one of this project's errors with its harness and step in the message; any other error unchanged.
+
+    Args:
+        line: of the author's code, `file:line`; added unless the message names a line, or the error is not about one.
+    """
+    text = str(error) if type(error) in _OURS else ""
+    if issubclass(type(error), _WITHOUT_LINE) and type(error) is not NotReady:
+        line = ""
+    subject = _SUBJECT.match(text)
+    if not text or (text.startswith("harness ") and (subject is None or not line or has_place(text))):
         return error
-    text = str(error)
-    named = type(error)(f"{where}: {text}")
+    at = f" ({line})" if line and not has_place(text) else ""
+    text = f"{where}{at}: {text}" if subject is None else f"{subject[0]}{at}{text[subject.end() :]}"
+    named = type(error)(text)
     named.__cause__, named.__traceback__ = error.__cause__, error.__traceback__
     return named
+
+
+def has_place(text: str) -> bool:
+    """Return whether a message names a line of code, as `(file.py:41)`."""
+    return _PLACE.search(text[:_LOOKED_AT]) is not None
 
 
 def one_of(names: Iterable[object], none: str) -> str:

@@ -11,6 +11,7 @@ user may be open then. What holds across a `yield`:
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncGenerator, Awaitable
 from typing import Any, Protocol, cast
 
@@ -22,8 +23,10 @@ from harnesses.budgets.step_meter import Meter
 from harnesses.control import Control, Ending
 from harnesses.data.delta import Delta
 from harnesses.data.values import ATOMS, detach, explain
+from harnesses.diagnostics.author_frames import definition_line, yield_line
 from harnesses.diagnostics.error_groups import split
 from harnesses.diagnostics.unawaited_calls import Calls
+from harnesses.diagnostics.uncaught_errors import told_in_a_line
 from harnesses.errors import HarnessError, HarnessMisuse, RecordTooLarge, ScopeError, Stopping, Unstorable, located
 from harnesses.runtime import LocalRuntime, Runtime
 from harnesses.state import PersistentState
@@ -68,12 +71,13 @@ class StepLedger:
         """Make a step of what was yielded; return it with its state delta."""
         if not isinstance(pair, _PAIRS) or len(pair) != 2:
             raise HarnessMisuse(
-                f"{self._where()}: execute() yielded {pair!r:.200}: expected StepYield(input=…, output=…) or a pair"
+                f"{self.where()}: execute() yielded {pair!r:.200}: expected StepYield(input=…, output=…) or a pair; "
+                "`yield (input, output)`"
             )
         self._harness.unawaited_calls.check()
         if self._control.is_parked:
             raise HarnessMisuse(
-                f"{self._where()}: an approval is waited for at the yield of its step: expected it answered; await it before"
+                f"{self.where()}: an approval is waited for at the yield of its step: expected it answered; await it before"
             )
         given, made = pair
         if given.__class__ not in ATOMS:
@@ -83,7 +87,7 @@ class StepLedger:
         try:
             self._effects.close()
         except HarnessError as error:
-            raise located(error, self._where()) from None
+            raise located(error, self.where()) from None
         state = self._state
         state_delta, delta = state.take_delta()
         return Step(state.steps + 1, utc_now(), given, made, state_delta), delta
@@ -103,7 +107,9 @@ class StepLedger:
         self._effects.end_recording(recorded=True)
 
     def is_complete(self) -> bool:
-        if self._harness.is_complete():
+        if answer := self._harness.is_complete():
+            if answer is not True:
+                check_answer(answer, self._harness)
             return True
         if self._governor is not None:
             self._governor.check()
@@ -118,12 +124,25 @@ class StepLedger:
         try:
             return detach(value)
         except RecordTooLarge as error:
-            raise located(error, f"{self._where()}: {role}") from None
+            raise located(error, f"{self.where()}: {role}") from None
         except Unstorable as error:
-            raise Unstorable(f"{self._where()}: {explain(value, role)}") from error
+            raise Unstorable(f"{self.where()}: {explain(value, role)}") from error
 
-    def _where(self) -> str:
+    def where(self) -> str:
+        """Say which step of which harness is being made."""
         return place(self._runtime.name, self._state.steps)
+
+
+def check_answer(answer: object, harness: Completable) -> None:
+    """Raise `HarnessMisuse` if what `is_complete()` has returned is a coroutine, which is always true."""
+    if inspect.iscoroutine(answer):
+        answer.close()
+        line = definition_line(type(harness).is_complete)
+        raise HarnessMisuse(
+            f"is_complete(){line and f' ({line})'} is a coroutine function: "
+            "expected a plain method that returns True or False, got a coroutine; "
+            "write `def is_complete(self)`, without `async`"
+        )
 
 
 async def run_alone(harness: Any, runtime: LocalRuntime) -> Ending:
@@ -173,7 +192,8 @@ async def run_alone(harness: Any, runtime: LocalRuntime) -> Ending:
     if failure is not None:
         harness.rewind()
         try:
-            raise located(failure, place(runtime.name, harness.current_step))
+            with told_in_a_line():
+                raise located(failure, place(runtime.name, harness.current_step))
         finally:
             del failure
     return control.ending or Ending.STOPPED
@@ -226,8 +246,11 @@ async def drive(
             if control.timed and control.overdue():
                 raise control.why_cancelled() or HarnessMisuse("out of time")
     except Exception as error:
-        control.failure = error
-        raise
+        # While the generator is suspended, what is wrong is what it has yielded.
+        control.failure = failure = located(error, ledger.where(), yield_line(generator))
+        if failure is error:
+            raise
+        raise failure from error.__cause__
     finally:
         if meter is not None:
             meter.charge(steps=0)
@@ -260,6 +283,11 @@ async def _close(generator: AsyncGenerator[Any, None]) -> None:
     """Run the generator's clean-up; drop the `GeneratorExit`s that a nursery open across the yield wraps in a group."""
     try:
         await generator.aclose()
+    except RuntimeError as error:
+        line = yield_line(generator)
+        if not line or "ignored GeneratorExit" not in str(error):
+            raise
+        raise ScopeError(_YIELDED.format(f" ({line})")) from error
     except BaseExceptionGroup as group:
         rest = split(group, GeneratorExit)[1]
         if rest is not None:
@@ -272,13 +300,16 @@ def explained(error: BaseException) -> BaseException | None:
     return rest if rest is None or type(rest) is not RuntimeError else _explained_scope(rest) or rest
 
 
+_YIELDED = (
+    "execute() yielded while it was being closed{}: expected no `yield` in a `finally` or an `except BaseException`; "
+    "the step it yielded there is not recorded; move it before the clean-up"
+)
+
+
 def _explained_scope(error: RuntimeError) -> ScopeError | None:
     text = str(error)
     if "ignored GeneratorExit" in text:
-        return ScopeError(
-            "execute() yielded while it was being closed: expected no `yield` in a `finally` or an `except BaseException`; "
-            "the step it yielded there is not recorded; move it before the clean-up"
-        )
+        return ScopeError(_YIELDED.format(""))
     if "stack corrupted" in text:
         return ScopeError(
             "execute() left a cancel scope or nursery open: expected each to be closed by the generator that opened it; "

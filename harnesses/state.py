@@ -48,7 +48,7 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
 
     def __init__(self, initial_state: StateT, max_context_steps: int = 10) -> None:
         if not isinstance(cast(object, max_context_steps), int) or max_context_steps < 0:
-            raise HarnessMisuse(f"max_context_steps: expected a whole number from 0 up, got {max_context_steps!r}")
+            raise HarnessMisuse(f"max_context_steps: expected a whole number from 0 up, got {max_context_steps!r:.100}")
         self.max_context_steps = max_context_steps
         self.knowledge: Mapping[str, object] = no_constraints()
         """Knowledge passed to agents in addition to the state and the recent steps."""
@@ -94,7 +94,15 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         """
         if self._view is not None:
             self._check_view()
-        new = change(self._own_copy())
+        try:
+            new = change(self._own_copy())
+        except TypeError:
+            if callable(change):
+                raise
+            raise StateError(
+                f"update_state: expected a function that gets the state and returns the new one, got {change!r:.200}; "
+                "call self.update_state(lambda state: …)"
+            ) from None
         if new.__class__ is not self._state.__class__:
             raise StateError(_wrong_state(self._state, new))
         if self._open or not is_private(new, self._state):
@@ -288,7 +296,8 @@ def _named(names: tuple[str, ...]) -> StateDelta:
 
 
 def _wrong_state(old: object, new: object) -> str:
-    was, wanted = type(new).__qualname__, type(old).__qualname__
+    got, wanted = type(new).__qualname__, type(old).__qualname__
+    expected = f"expected a{'n' if wanted[0] in 'aeiouAEIOU' else ''} {wanted}"
     if new is None:
-        return f"update_state: the change returned None: expected a {wanted}; return the new state"
-    return f"update_state: the change returned {new!r:.200}: expected a {wanted}, was {was}; return the whole new state"
+        return f"update_state: the change returned None: {expected}; return the new state"
+    return f"update_state: the change returned {new!r:.200}: {expected}, got {got}; return the whole new state"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from math import isfinite
+from types import NoneType, UnionType
 
 from attrs import field, frozen
 
@@ -48,6 +49,12 @@ class ChildSpec:
     """Names of the harnesses that started this one, directly or indirectly, oldest first."""
 
     def __attrs_post_init__(self) -> None:
+        subject = f"start {self.name!r}"
+        check_kind(f"{subject}: backoff", self.backoff, Backoff, "a Backoff; pass Backoff(base_s=…)")
+        check_kind(f"{subject}: take_over", self.take_over, bool, "True or False")
+        check_callable(f"{subject}: approve", self.rule, "a function of key and arguments, or None")
+        if self.governor is not None and not callable(getattr(self.governor, "look", None)):
+            check_kind(f"{subject}: governor", self.governor, NoneType, "a Governor, such as a Watch, or None")
         check_seconds(grace_s=self.grace_s, step_timeout_s=self.step_timeout_s, deadline_s=self.deadline_s)
 
 
@@ -84,6 +91,26 @@ def check_budget(subject: str, budget: object) -> None:
         raise UsageError(f"budget of {subject}: expected a Budget, was {budget!r:.200}")
 
 
+def check_kind(option: str, value: object, kind: type | UnionType, wanted: str) -> None:
+    """Refuse an option of another type.
+
+    Args:
+        wanted: what is expected, in words, and after a `;` what to do.
+
+    Raises:
+        UsageError: naming the option, what was expected and what it is.
+    """
+    if not isinstance(value, kind):
+        expected, _, remedy = wanted.partition("; ")
+        raise UsageError(f"{option}: expected {expected}, got {value!r:.100}; {remedy or 'correct it'}")
+
+
+def check_callable(option: str, value: object, wanted: str) -> None:
+    """Refuse what cannot be called and is not None; see `check_kind`."""
+    if value is not None and not callable(value):
+        check_kind(option, value, NoneType, wanted)
+
+
 def check_seconds(**given: object) -> None:
     """Raise if a value is neither a number of seconds from 0 up nor None, which means no limit.
 
@@ -113,11 +140,7 @@ def intensity_of(restarts: int, period_s: float) -> Intensity:
     Raises:
         UsageError: one of them is out of range.
     """
-    check_seconds(period_s=period_s)
-    try:
-        return Intensity(restarts, period_s)
-    except (ValueError, TypeError) as error:
-        raise UsageError(f"intensity: expected restarts from 0 up within a period_s above 0: {error}") from error
+    return Intensity(restarts, period_s)
 
 
 def strategy_of(word: Strategy | str) -> Strategy:

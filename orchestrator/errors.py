@@ -54,6 +54,8 @@ The first branch, `UsageError` and `UnknownHarness` are defined in `harnesses.er
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from harnesses.errors import (
     ApprovalDenied,
     ApprovalExpired,
@@ -134,6 +136,8 @@ class AlreadyRunning(UsageError):
 class HarnessFailed(OrchestratorError):
     """A harness crashed and is not restarted. `__cause__` is the error that it raised."""
 
+    is_explained: ClassVar[bool] = False
+
 
 class GaveUp(HarnessFailed):
     """A harness crashed more often than its intensity allows."""
@@ -174,6 +178,8 @@ class OwnershipLost(OwnershipError):
 class SystemTaskFailed(OrchestratorError):
     """A `run_sync_soon` callback or a system task raised, so Trio ends the program. `__cause__` is the error it raised."""
 
+    is_explained: ClassVar[bool] = False
+
     def __init__(self, text: str, told: str = "") -> None:
         super().__init__(text)
         self.told = told or text
@@ -182,3 +188,5 @@ class SystemTaskFailed(OrchestratorError):
 
 class IllegalTransition(OrchestratorError):
     """An event is not allowed in the status that a harness has."""
+
+    is_explained: ClassVar[bool] = False

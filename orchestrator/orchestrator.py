@@ -21,8 +21,10 @@ from attrs import evolve
 from harnesses.base import BaseHarness
 from harnesses.budgets.budget import Budget
 from harnesses.data.record_size import MAX_RECORD_BYTES
+from harnesses.diagnostics.known_errors import check_trio
 from harnesses.diagnostics.program_log import Processor
 from harnesses.diagnostics.program_log import processors as run_processors
+from harnesses.diagnostics.uncaught_errors import note, told_in_a_line
 from harnesses.files.private_files import conceal_file, conceal_key
 from harnesses.governor import Governor
 from harnesses.runtime import ApprovalRule
@@ -30,6 +32,8 @@ from harnesses.timing.clock import WallClock, now_s
 from orchestrator.child_spec import (
     ChildSpec,
     check_budget,
+    check_callable,
+    check_kind,
     check_name,
     check_seconds,
     check_supervisor_name,
@@ -45,6 +49,7 @@ from orchestrator.log import LogFollower
 from orchestrator.mail.durable_mailbox import Mailbox
 from orchestrator.mail.mail_delivery import MailDelivery
 from orchestrator.operator_restart import OperatorRestarts, Renew
+from orchestrator.outcome import OutcomeKind
 from orchestrator.recording.approval_waits import Approvals
 from orchestrator.recording.budget_account import RUN, Lines, Pool, Teller, pool_name
 from orchestrator.recording.recorder import Recorder
@@ -61,11 +66,14 @@ from orchestrator.runtime.supervisor import MAX_DEPTH, Supervisor
 from orchestrator.store import MemoryStore, SqliteStore, Store
 from orchestrator.store.rules.signing_key import secret_path
 from orchestrator.store.store_capabilities import path_of
+from orchestrator.text.terminal_text import one_line, say
 
 _LOG_S = 5.0
 """Seconds that the log gets at the end to write missing lines; the next run writes the rest."""
 _TRACES_S = 3.0
 """Seconds that the traces get at the end; missing ones can be exported from the store."""
+_SUPERVISOR = "a Supervisor or None; make one with `orchestrator.supervisor(…)`"
+_POOL = "a Pool or None; make one with `orchestrator.pool(…)`"
 
 
 class Orchestrator:
@@ -130,8 +138,9 @@ class Orchestrator:
         traces: object = None,
         processors: Sequence[Processor] = (),
     ) -> None:
+        check_kind("processors", processors, Sequence, "a list of functions, as structlog has them")
         self._options = RunOptions(
-            backoff=backoff or Backoff(),
+            backoff=Backoff() if backoff is None else backoff,
             grace_s=grace_s,
             drain_s=drain_s,
             deadline_s=deadline_s,
@@ -158,21 +167,29 @@ class Orchestrator:
         self._running: AbstractAsyncContextManager[None] | None = None
         self.beside: RunServices
         """The run's monitoring services; available from the beginning of the block."""
+        self.tells_blocked = True
+        """Whether the harnesses that wait for a person are named on standard error when the block is left."""
         self.latch: Latch = NoLatch()
         """The kill switch for effects; beside the store, if that is a file."""
 
     async def __aenter__(self) -> Orchestrator:
         if self._running is not None:
             raise UsageError("this Orchestrator was entered before: expected one `async with` for each; make another")
-        self._running = self._serve()
-        await self._running.__aenter__()
+        with told_in_a_line():
+            check_trio("Orchestrator(…)", "trio.run(main)")
+            self._running = self._serve()
+            await self._running.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
         assert self._running is not None
-        return await self._running.__aexit__(kind, error, trace)
+        with told_in_a_line():
+            swallowed = await self._running.__aexit__(kind, error, trace)
+        if not swallowed:
+            note(error)
+        return swallowed
 
     # orders
 
@@ -225,9 +242,16 @@ class Orchestrator:
             return started
         self._check_name(name)
         self._check_harness(name, harness)
+        check_kind(f"start {name!r}: supervisor", supervisor, Supervisor | None, _SUPERVISOR)
+        check_kind(f"start {name!r}: pool", pool, Pool | None, _POOL)
+        check_callable(f"start {name!r}: renew", renew, "a function that makes the harness anew, or None")
         grace_s = self._options.grace_s if grace_s is None else grace_s
         limits: Any = {"grace_s": grace_s, "step_timeout_s": step_timeout_s, "deadline_s": deadline_s}
-        policy: Any = {"restart": restart, "backoff": backoff or self._options.backoff, "take_over": take_over}
+        policy: Any = {
+            "restart": restart,
+            "backoff": self._options.backoff if backoff is None else backoff,
+            "take_over": take_over,
+        }
         spec = ChildSpec(name=name, governor=governor, rule=approve, **limits, **policy)
         parent = supervisor or self._root
         pools = self._pools_of(name, harness, parent, budget, pool)
@@ -311,6 +335,7 @@ class Orchestrator:
             budget: what its children may spend together.
         """
         check_supervisor_name(name)
+        check_kind(f"supervisor {name!r}: parent", parent, Supervisor | None, _SUPERVISOR)
         if budget is not None:
             self._check_open("supervisor with a budget")
             check_budget(f"supervisor {name!r}", budget)
@@ -345,6 +370,7 @@ class Orchestrator:
         """
         self._check_open("pool")
         check_name(name)
+        check_kind(f"pool {name!r}: parent", parent, Pool | None, _POOL)
         if cast(object, budget) is None:
             raise UsageError(f"pool {name!r}: expected a Budget, was None; a pool without limits is Budget()")
         return cast(Pool, self._pools.fund(pool_name("pool", name), budget, parent))
@@ -541,6 +567,10 @@ class Orchestrator:
         if failure is None and not self._is_ending and not errors:
             errors.append(ScopeError("the Orchestrator's own nursery was cancelled from inside: every harness was stopped"))
         outcomes = {child.name: child.outcome for child in self._children.values() if child.outcome is not None}
+        if self.tells_blocked:
+            for outcome in outcomes.values():
+                if outcome.kind is OutcomeKind.BLOCKED:
+                    say(f"orchestrator: {one_line(str(outcome.error or outcome.cause), 2000)}")
         errors += [error for name, outcome in outcomes.items() if (error := as_error(name, outcome)) is not None]
         if failure is not None:
             for error in errors:

@@ -12,9 +12,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import TypeAlias
+from math import inf, isfinite
+from typing import Any, TypeAlias, cast
 
-from attrs import field, frozen, validators
+from attrs import Attribute, field, frozen
+
+from orchestrator.errors import UsageError
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is a finite number; True and False are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+
+
+def _number(least: float, most: float = inf) -> Any:
+    """Return a validator for a finite number within these bounds, both included."""
+
+    def check(owner: object, attribute: Attribute[Any], value: object) -> None:
+        if not is_number(value) or not least <= cast(float, value) <= most:
+            wanted = f"a number from {least:g} up" if most == inf else f"a number from {least:g} to {most:g}"
+            raise UsageError(f"{type(owner).__name__}: {attribute.name}: expected {wanted}, got {value!r:.100}; correct it")
+
+    return check
 
 
 class Restart(StrEnum):
@@ -38,18 +57,25 @@ class Strategy(StrEnum):
 class Intensity:
     """How many restarts are allowed within a period."""
 
-    restarts: int = field(default=5, validator=validators.ge(0))
-    period_s: float = field(default=60.0, validator=validators.gt(0))
+    restarts: int = 5
+    period_s: float = 60.0
+
+    def __attrs_post_init__(self) -> None:
+        restarts, period_s = self.restarts, self.period_s
+        if not is_number(restarts) or not isinstance(cast(object, restarts), int) or restarts < 0:
+            raise UsageError(f"intensity: expected a whole number of restarts from 0 up, got {restarts!r:.100}; correct it")
+        if not is_number(period_s) or period_s <= 0:
+            raise UsageError(f"period_s: expected a number of seconds above 0, got {period_s!r:.100}; correct it")
 
 
 @frozen
 class Backoff:
     """Delay before a restart: `base_s`, multiplied by `factor` for each further restart, at most `cap_s`."""
 
-    base_s: float = field(default=0.1, validator=validators.ge(0))
-    factor: float = field(default=2.0, validator=validators.ge(1))
-    cap_s: float = field(default=30.0, validator=validators.ge(0))
-    jitter: float = field(default=0.2, validator=[validators.ge(0), validators.le(1)])
+    base_s: float = field(default=0.1, validator=_number(0))
+    factor: float = field(default=2.0, validator=_number(1))
+    cap_s: float = field(default=30.0, validator=_number(0))
+    jitter: float = field(default=0.2, validator=_number(0, 1))
     """Share of the delay, from 0 to 1, that is removed at random, so that harnesses which crashed together restart apart."""
 
 

@@ -6,7 +6,9 @@ Trio or this project.
 
 from __future__ import annotations
 
+import inspect
 import os
+import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -18,6 +20,8 @@ import outcome
 import trio
 from attrs import frozen
 
+_TRACEBACK = BaseException.__dict__["__traceback__"].__get__
+"""Of an error whose class may have redefined it."""
 _MOST = 2_000
 """Maximum number of frames examined."""
 
@@ -28,9 +32,11 @@ def _folder(file: str | None) -> str:
 
 _HERE = _folder(os.path.dirname(os.path.realpath(__file__)))
 _OURS = (_HERE, os.path.join(os.path.dirname(_HERE.rstrip(os.sep)), "orchestrator", ""))
-_MACHINERY = (*_OURS, *map(_folder, (trio.__file__, outcome.__file__, attrs.__file__)))
+_MACHINERY = (*_OURS, *map(_folder, (trio.__file__, outcome.__file__, attrs.__file__, attrs.fields.__code__.co_filename)))
 _PATHS = sysconfig.get_paths()
 _INSTALLED = tuple({os.path.join(os.path.realpath(_PATHS[name]), "") for name in ("purelib", "platlib")})
+_PACKAGES = tuple(os.path.join(os.sep, name, "") for name in ("site-packages", "dist-packages"))
+"""Of any environment: a `.pth` file may lead into another one."""
 _LIBRARY = tuple({os.path.join(os.path.realpath(_PATHS[name]), "") for name in ("stdlib", "platstdlib")})
 
 
@@ -48,7 +54,46 @@ class Place:
 
 def place_of(error: BaseException) -> Place | None:
     """Return the line of the author's code that an error came from; None if its traceback is empty."""
-    return innermost(_of_traceback(error.__traceback__))
+    return innermost(_of_traceback(_TRACEBACK(error)))
+
+
+def author_line(error: BaseException) -> str:
+    """Return the line of the author's own files that an error came from, as `file:line`; empty if there is none."""
+    return _of_author(place_of(error))
+
+
+def calling_line() -> str:
+    """Return the line of the author's own files that has called this project, as `file:line`; empty if there is none."""
+    frames: list[tuple[FrameType, int]] = []
+    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None and len(frames) < _MOST:
+        frames.append((frame, frame.f_lineno))
+        frame = frame.f_back
+    return _of_author(innermost(reversed(frames)))
+
+
+def yield_line(generator: object) -> str:
+    """Return the line at which an async generator is suspended, as `file:line`; empty if it is not, or is no generator."""
+    frame = getattr(generator, "ag_frame", None)
+    return "" if frame is None else f"{near(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def definition_line(function: object) -> str:
+    """Return the line at which the author has defined a function, as `file:line`; empty if that is not known."""
+    code = getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
+    return "" if code is None else _of_author(Place(code.co_filename, code.co_firstlineno, code.co_name))
+
+
+def without_machinery(trace: TracebackType | None) -> TracebackType | None:
+    """Return a traceback from the author's first line on; all of it if there is none."""
+    first = trace
+    while first is not None and rank_of(first.tb_frame.f_code.co_filename) == 2:
+        first = first.tb_next
+    return first or trace
+
+
+def _of_author(place: Place | None) -> str:
+    return "" if place is None or rank_of(place.file) else str(place)
 
 
 def innermost(frames: Iterable[tuple[FrameType, int]]) -> Place | None:
@@ -67,7 +112,7 @@ def rank_of(file: str) -> int:
     path = os.path.realpath(file)
     if file.startswith("<frozen") or path.startswith(_MACHINERY):
         return 2
-    if path.startswith(_INSTALLED):
+    if path.startswith(_INSTALLED) or any(folder in path for folder in _PACKAGES):
         return 1
     return 2 if path.startswith(_LIBRARY) else 0
 

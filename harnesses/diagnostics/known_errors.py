@@ -16,6 +16,7 @@ from itertools import islice
 from types import FrameType
 from typing import Any, cast
 
+import trio
 from attrs.exceptions import FrozenInstanceError
 
 from harnesses.diagnostics.author_frames import place_of
@@ -57,7 +58,12 @@ def _diagnosed(error: BaseException, state: object) -> HarnessError | None:
             f"execute() assigned to self.state{_at(error)}: expected a change by update_state; "
             "call self.update_state(lambda state: …), which returns the new one"
         )
-    if (cls in (RuntimeError, TypeError) and any(part in str(error) for part in _ASYNCIO)) or _is_cancelled_by_asyncio(cls):
+    if cls is RuntimeError and "run() from inside a run()" in str(error):
+        return HarnessMisuse(
+            f"execute() called trio.run{_at(error)}: expected `await`, for Trio runs already; await the function itself, or "
+            "start it in a nursery"
+        )
+    if (cls in (RuntimeError, TypeError) and any(part in str(error) for part in _ASYNCIO)) or _is_of_asyncio(error, cls):
         said = str(error)[:60] or cls.__name__
         return HarnessMisuse(
             f"execute() called asyncio{_at(error)}: expected Trio, which harnesses run under, got {said!r}; "
@@ -66,9 +72,30 @@ def _diagnosed(error: BaseException, state: object) -> HarnessError | None:
     return None
 
 
-def _is_cancelled_by_asyncio(cls: type[BaseException]) -> bool:
+def _is_of_asyncio(error: BaseException, cls: type[BaseException]) -> bool:
     # Matched by name, so that asyncio is not imported for harnesses that do not use it.
-    return (cls.__module__, cls.__qualname__) == ("asyncio.exceptions", "CancelledError")
+    if (cls.__module__, cls.__qualname__) == ("asyncio.exceptions", "CancelledError"):
+        return True
+    if cls is not AttributeError or "'NoneType'" not in str(error):
+        return False
+    # A queue, an event or a lock of asyncio, which looks for its event loop.
+    frame = _last_frame(error)
+    return frame is not None and os.path.dirname(frame.f_code.co_filename).endswith(f"{os.sep}asyncio")
+
+
+def check_trio(what: str, instead: str) -> None:
+    """Raise `HarnessMisuse` if the caller does not run under Trio.
+
+    Args:
+        what: was awaited.
+        instead: how it is run.
+    """
+    try:
+        trio.lowlevel.current_task()
+    except RuntimeError:
+        asyncio: Any = sys.modules.get("asyncio.events")
+        got = "asyncio.run(…)" if asyncio is not None and asyncio._get_running_loop() is not None else "no Trio loop"
+        raise HarnessMisuse(f"{what} was awaited outside of Trio: expected {instead}, got {got}; write {instead}") from None
 
 
 def _missing_module(error: ModuleNotFoundError) -> NotReady:

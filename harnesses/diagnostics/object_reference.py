@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
-from harnesses.diagnostics.author_frames import near, place_of
+from harnesses.diagnostics.author_frames import author_line, near
 from harnesses.errors import HarnessMisuse, OrchestratorError, one_of
 
 _MOST_NAMES = 8
@@ -65,7 +65,8 @@ def loading_trouble(subject: str, error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         place = f"{near(error.filename or subject)}:{error.lineno or 0}"
         return f"{subject} is not valid Python: {error.msg} at {place}"
-    return f"{subject} could not be loaded: {type(error).__name__}: {error} ({place_of(error)})"
+    line = author_line(error)
+    return f"{subject} could not be loaded: {type(error).__name__}: {error}{line and f' ({line})'}"
 
 
 def _public(found: Any) -> str:

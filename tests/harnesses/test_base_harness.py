@@ -256,7 +256,10 @@ async def test_run_called_from_execute_is_an_error_that_says_so() -> None:
 
     harness = Scripted(script)
 
-    with pytest.raises(HarnessMisuse, match=r"'Scripted', step 2: run\(\) was called from execute\(\).*yield the steps"):
+    with pytest.raises(
+        HarnessMisuse,
+        match=r"'Scripted', step 2 \(.*py:\d+\): run\(\) was called from execute\(\).*yield the steps",
+    ):
         await harness.run()
 
     assert numbers(harness.step_history) == [1]
@@ -368,7 +371,10 @@ def _nothing(harness: Scripted) -> Any:
     ],
 )
 async def test_an_execute_that_is_no_async_generator_is_an_error_that_says_so(script: Any, was: str) -> None:
-    with pytest.raises(HarnessMisuse, match=rf"'Scripted', step 1: execute\(\) is not an async generator.*got {was}; `yield"):
+    with pytest.raises(
+        HarnessMisuse,
+        match=rf"'Scripted', step 1 \(.*py:\d+\): execute\(\) is not an async generator.*got {was}; `yield",
+    ):
         await Scripted(script).run()
 
 
@@ -380,7 +386,10 @@ async def test_what_is_not_a_pair_is_refused(value: object) -> None:
 
     harness = Scripted(script)
 
-    with pytest.raises(HarnessMisuse, match=r"'Scripted', step 2: execute\(\) yielded .*expected StepYield.*or a pair"):
+    with pytest.raises(
+        HarnessMisuse,
+        match=r"'Scripted', step 2 \(.*py:\d+\): execute\(\) yielded .*expected StepYield.*or a pair",
+    ):
         await harness.run()
 
     assert numbers(harness.step_history) == [1]
@@ -411,10 +420,13 @@ async def test_a_pair_of_nones_is_a_step() -> None:
 @pytest.mark.parametrize(
     ("pair", "message"),
     [
-        ((float("nan"), 1), r"'Scripted', step 1: input is nan"),
-        ((1, {"price": float("inf")}), r"'Scripted', step 1: output\.price is inf"),
-        ((1, {"orders": [1, object()]}), r"'Scripted', step 1: output\.orders\[1\] cannot be stored"),
-        (({(1, 2): 3}, 1), r"'Scripted', step 1: input has the key \(1, 2\)"),
+        ((float("nan"), 1), r"'Scripted', step 1 \(.*py:\d+\): input is nan"),
+        ((1, {"price": float("inf")}), r"'Scripted', step 1 \(.*py:\d+\): output\.price is inf"),
+        (
+            (1, {"orders": [1, object()]}),
+            r"'Scripted', step 1 \(.*py:\d+\): output\.orders\[1\] cannot be stored",
+        ),
+        (({(1, 2): 3}, 1), r"'Scripted', step 1 \(.*py:\d+\): input has the key \(1, 2\)"),
     ],
 )
 async def test_an_unstorable_step_is_refused_with_harness_step_and_path(pair: Any, message: str) -> None:
@@ -464,7 +476,10 @@ async def test_an_update_that_returns_none_names_harness_step_and_remedy() -> No
 
     harness = Scripted(script, Count(7))
 
-    with pytest.raises(StateError, match=r"'Scripted', step 2: update_state: the change returned None.*return the new state"):
+    with pytest.raises(
+        StateError,
+        match=r"'Scripted', step 2 \(.*py:\d+\): update_state: the change returned None.*return the new state",
+    ):
         await harness.run()
 
     assert harness.state == Count(7)
@@ -473,7 +488,7 @@ async def test_an_update_that_returns_none_names_harness_step_and_remedy() -> No
 def test_an_update_to_another_type_is_refused() -> None:
     harness = Counting(Count(7))
 
-    with pytest.raises(StateError, match=r"'Counting', step 1: update_state: .*expected a Count, was int"):
+    with pytest.raises(StateError, match=r"'Counting', step 1 \(.*py:\d+\): update_state: .*expected a Count, got int"):
         harness.update_state(lambda state: 8)  # type: ignore[arg-type, return-value]
 
     assert harness.state == Count(7)
@@ -482,7 +497,7 @@ def test_an_update_to_another_type_is_refused() -> None:
 def test_an_update_to_something_unstorable_names_harness_step_and_path() -> None:
     harness = Scripted(_count_for_ever, {"price": 0.0})
 
-    with pytest.raises(Unstorable, match=r"'Scripted', step 1: \$\.price is nan"):
+    with pytest.raises(Unstorable, match=r"'Scripted', step 1 \(.*py:\d+\): \$\.price is nan"):
         harness.update_state(lambda state: {"price": float("nan")})
 
     assert harness.state == {"price": 0.0}
@@ -655,7 +670,7 @@ def test_a_context_before_the_first_step_has_no_steps() -> None:
 
 
 def test_a_negative_bound_is_refused() -> None:
-    with pytest.raises(HarnessMisuse, match="max_context_steps: expected a whole number from 0 up, got -1"):
+    with pytest.raises(HarnessMisuse, match=r"Counting: max_context_steps: expected a whole number from 0 up, got -1"):
         Counting(Count(), max_context_steps=-1)
 
 

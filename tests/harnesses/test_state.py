@@ -165,7 +165,7 @@ def test_a_change_to_another_type_is_refused(initial: object, new: object) -> No
 def test_the_error_names_both_types() -> None:
     state: PersistentState[Any, int, int] = PersistentState(Account())
 
-    with pytest.raises(StateError, match="expected a Account, was dict; return the whole new state"):
+    with pytest.raises(StateError, match="expected an Account, got dict; return the whole new state"):
         state.update_state(lambda _: {"balance": 1})
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.errors import UsageError
 from orchestrator.restart import Again, Backoff, GiveUp, Intensity, Restart, Stop, Strategy, affected, decide, delay_s
 
 TABLE = [
@@ -112,13 +113,13 @@ def test_the_strategy_says_whom_a_crash_concerns_in_the_order_of_their_start(
     assert affected(strategy, CHILDREN, crashed) == expected
 
 
-@pytest.mark.parametrize("options", [{"restarts": -1}, {"period_s": 0.0}, {"period_s": -1.0}])
+@pytest.mark.parametrize("options", [{"restarts": -1}, {"period_s": 0.0}, {"period_s": "5"}])
 def test_an_intensity_that_makes_no_sense_is_refused(options: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=next(iter(options))):
+    with pytest.raises(UsageError, match=next(iter(options))):
         Intensity(**options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("options", [{"base_s": -1.0}, {"factor": 0.5}, {"cap_s": -inf}, {"jitter": 1.5}])
+@pytest.mark.parametrize("options", [{"base_s": -1.0}, {"factor": 0.5}, {"cap_s": -inf}, {"jitter": 1.5}, {"base_s": "1"}])
 def test_a_back_off_that_makes_no_sense_is_refused(options: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=next(iter(options))):
+    with pytest.raises(UsageError, match=next(iter(options))):
         Backoff(**options)

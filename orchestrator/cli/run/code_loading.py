@@ -1,8 +1,8 @@
 """Loading a user's code, and telling in one line what is wrong with it; and the Python files that the command runs:
 
 supervisor script    has `async def supervise(orchestrator)`, and is given an orchestrator that is open
-program              has none, and begins at `if __name__ == "__main__":`; it makes an orchestrator of its own, which takes
-                     orders from outside unless the program, or the environment, says otherwise
+program              has none, and begins at `if __name__ == "__main__":` or calls `trio.run(…)`; it makes an orchestrator of
+                     its own, which takes orders from outside unless the program, or the environment, says otherwise
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from harnesses.diagnostics.object_reference import load_object, loading_trouble
+from harnesses.diagnostics.uncaught_errors import line_of
 from harnesses.errors import HarnessMisuse
 from orchestrator.cli.exit_codes import EndedBySignal
 from orchestrator.cli.run.ready_made import READY_MADE
@@ -80,11 +81,12 @@ def call_guarded(where: str, call: Callable[[], Any]) -> Any:
     except EndedBySignal:
         raise
     except OrchestratorError as error:
-        raise UsageError(f"{where}: {error}") from error
+        raise UsageError(f"{where}: {line_of(error)}") from error
     except (Exception, SystemExit) as error:
         raise UsageError(f"{loading_trouble(where, error)}; correct it") from error
 
 
+_RUNNERS = frozenset(("trio.run", "anyio.run", "asyncio.run", "trio_asyncio.run"))
 Supervise: TypeAlias = Callable[[Orchestrator], Awaitable[None]]
 
 
@@ -95,7 +97,15 @@ def is_program(path: Path) -> bool:
     except (OSError, SyntaxError, ValueError):
         return False
     names = {name for statement in module.body for name in _names(statement)}
-    return "__main__" in names and not names & {"supervise", "*"}
+    return ("__main__" in names or any(map(_runs, module.body))) and not names & {"supervise", "*"}
+
+
+def _runs(statement: ast.stmt) -> bool:
+    """Return whether a statement of a module, outside of functions and classes, calls `trio.run` or its like."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return False
+    calls = (node for node in ast.walk(statement) if isinstance(node, ast.Call))
+    return any(ast.unparse(call.func) in _RUNNERS for call in calls)
 
 
 def _names(statement: ast.stmt) -> list[str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from shlex import quote
 
 from attrs import define, field
 
+from harnesses.diagnostics.uncaught_errors import crash_behind, crash_text, line_of
 from orchestrator.cli.exit_codes import ExitCode, of_error, of_outcome, of_run
 from orchestrator.cli.std_streams import say
 from orchestrator.cli.value_lines import columns
@@ -34,6 +34,13 @@ _RESUMABLE = frozenset((ExitCode.STOPPED, ExitCode.FAILED, ExitCode.BLOCKED, Exi
 _TRACEBACKS = 3
 _EXPLAINED = (OwnershipError, StoreError, UsageError, NoRestart, Waiting, ApprovalDenied, BudgetExhausted)
 """Errors whose message says what is wrong and what to do; the traceback of a harness's is in the store."""
+
+
+def say_error(error: BaseException, *, with_traceback: bool) -> None:
+    """Say what is wrong with a program, in a line, and after it the traceback if that is wanted."""
+    say(f"orchestrator: {one_line(line_of(error), 2000)}")
+    if with_traceback:
+        say(inert(crash_text(error)))
 
 
 @define
@@ -66,15 +73,22 @@ class Result:
         return of_run(self.outcomes.values(), codes, self.signalled)
 
 
-def report(result: Result, *, quiet: bool, file: Path, store: Path) -> int:
-    """Say how the run ended and return the exit code."""
+def report(result: Result, *, quiet: bool, file: Path, store: Path, tracebacks: bool = False) -> int:
+    """Say how the run ended and return the exit code.
+
+    Args:
+        tracebacks: whether to show those of errors whose message says what to do, too.
+    """
     for text in failures(result.outcomes) if quiet else summary(result.outcomes):
         say(for_store(text, store))
     for error in result.besides:
         if isinstance(error, OrchestratorError):
             say(for_store(f"orchestrator: {one_line(str(error), 2000)}", store))
-    for error in _with_tracebacks(result):
-        say(inert("".join(traceback.format_exception(_cut(error)))).rstrip())
+    script_error = result.script_error
+    if script_error is not None and crash_behind(script_error) is None:
+        say(for_store(f"orchestrator: {one_line(line_of(script_error), 2000)}", store))
+    for error in _all_errors(result) if tracebacks else _with_tracebacks(result):
+        say(inert(crash_text(error)))
     if not quiet:
         for text in ways_on(result.outcomes, file, store):
             say(text)
@@ -128,18 +142,13 @@ def _with_tracebacks(result: Result) -> Iterator[BaseException]:
     errors = [outcome.error for outcome in result.outcomes.values() if outcome.error is not None]
     yield from [error for error in errors if not isinstance(error, _EXPLAINED)][:_TRACEBACKS]
     yield from (error for error in result.besides if not isinstance(error, OrchestratorError))
-    if result.script_error is not None:
+    if result.script_error is not None and crash_behind(result.script_error) is not None:
         yield result.script_error
 
 
-def _cut(error: BaseException) -> BaseException:
-    """Drop the frames of this program above those of the user's code."""
-    ours = Path(__file__).parents[2]
-    machinery = ours.parent / "harnesses"
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        folder = Path(trace.tb_frame.f_code.co_filename).parent
-        if not folder.is_relative_to(ours) and folder not in (machinery, machinery / "effects", machinery / "budgets"):
-            break
-        trace = trace.tb_next
-    return error.with_traceback(trace)
+def _all_errors(result: Result) -> Iterator[BaseException]:
+    errors = [outcome.error for outcome in result.outcomes.values() if outcome.error is not None]
+    yield from errors[:_TRACEBACKS]
+    yield from result.besides
+    if result.script_error is not None:
+        yield result.script_error

@@ -17,20 +17,21 @@ from cyclopts import Parameter
 
 from harnesses.diagnostics.error_groups import leaves
 from harnesses.diagnostics.extras import install_command
-from orchestrator.cli.exit_codes import EndedBySignal, ExitCode
+from harnesses.diagnostics.uncaught_errors import VARIABLE, wants_tracebacks
+from orchestrator.cli.exit_codes import EndedBySignal, ExitCode, of_error
 from orchestrator.cli.operate.kill_switch_verb import in_words
 from orchestrator.cli.run.code_loading import find_modules_in, is_program, read_script, run_program
 from orchestrator.cli.run.harness_factory import Made, make, make_all
 from orchestrator.cli.run.live_display import LiveTable, View, choose_view, follow
 from orchestrator.cli.run.run_file import read_run_file
-from orchestrator.cli.run.run_report import Result, report
+from orchestrator.cli.run.run_report import Result, report, say_error
 from orchestrator.cli.run.supervisor_tables import Opened
 from orchestrator.cli.run.watchdog import OUTSIDE_S, Watchdog
 from orchestrator.cli.std_streams import keep_talking, say
 from orchestrator.cli.verb_options import DEFAULT_STORE, USUAL, Common, FilePath, Seconds, WordsOrDash
 from orchestrator.control import control_server as serving
 from orchestrator.control.run_services import control_asked_for
-from orchestrator.errors import SystemTaskFailed, UsageError
+from orchestrator.errors import OrchestratorError, SystemTaskFailed, UsageError
 from orchestrator.handle import Handle
 from orchestrator.kill_switch import KillSwitch
 from orchestrator.log_file import is_stream, open_target
@@ -58,6 +59,7 @@ def run(
     metrics: Annotated[str | None, Parameter(metavar="HOST:PORT")] = None,
     traces: Annotated[str | None, Parameter(metavar="URL")] = None,
     quiet: bool = False,
+    traceback: bool = False,
     common: Common = USUAL,
 ) -> int:
     """Run a run file (.toml), a supervisor script or a program (.py).
@@ -77,11 +79,11 @@ def run(
         arguments: arguments of a program
         log: append a JSON line for each record to this file; - is standard output
         drain: seconds that harnesses get to end after a first Ctrl-C or SIGTERM (default: 10); a second one cancels at once;
-            5 s
-            later the program ends in any case
+            5 s later the program ends in any case
         metrics: serve the metrics of the run to Prometheus; a port alone is one that only this machine can reach
         traces: send a span for each attempt, step and effect to a collector (default: what OTEL_* variables say, or none)
         quiet: report only what failed
+        traceback: show the traceback of every error, also of one whose message says what to do
     """
     options = RunOptions(
         file=file,
@@ -94,6 +96,7 @@ def run(
         traces=traces,
         is_store_given=bool(common.store),
         arguments=arguments,
+        traceback=traceback,
     )
     return run_file(options)
 
@@ -115,6 +118,8 @@ class RunOptions:
     traces: str | None = None
     arguments: tuple[str, ...] = ()
     """Of a program: what follows `--`."""
+    traceback: bool = False
+    """Whether to show the traceback of an error that is explained, too."""
 
 
 @frozen(kw_only=True)
@@ -146,8 +151,7 @@ def run_file(options: RunOptions) -> int:
     """
     if options.file.suffix == ".py" and is_program(options.file):
         _check_plain(options)
-        run_program(options.file, options.arguments)
-        return ExitCode.OK
+        return _run_program(options)
     if options.arguments:
         raise UsageError(
             f"{options.file}: expected no arguments after it, got {options.arguments[0]!r}: only a program has its own; "
@@ -166,6 +170,7 @@ def run_file(options: RunOptions) -> int:
             if latched := in_words(KillSwitch(store.path)):
                 say(latched)
         orchestrator, result = Orchestrator(store, log=log, **_keywords(program, options)), Result()
+        orchestrator.tells_blocked = False  # the report does
         try:
             phase.in_trio = True
             trio.run(_run, program, orchestrator, store, options, phase, result)
@@ -175,10 +180,23 @@ def run_file(options: RunOptions) -> int:
             phase.in_trio = False
             store.close()
         result.outcomes |= {handle.name: handle.outcome for handle in orchestrator.handles if handle.outcome is not None}
-        code = report(result, quiet=options.quiet, file=options.file, store=path)
+        code = report(
+            result, quiet=options.quiet, file=options.file, store=path, tracebacks=options.traceback or wants_tracebacks()
+        )
         if result.script_exit is not None:
             raise result.script_exit
         return code
+
+
+def _run_program(options: RunOptions) -> int:
+    if options.traceback:
+        os.environ[VARIABLE] = "1"
+    try:
+        run_program(options.file, options.arguments)
+    except OrchestratorError as error:
+        say_error(error, with_traceback=wants_tracebacks())
+        return of_error(error)
+    return ExitCode.OK
 
 
 def _check_plain(options: RunOptions) -> None:

@@ -661,7 +661,7 @@ async def test_an_effect_under_way_at_the_yield_is_an_error(autojump_clock: Any)
             yield 1, None
 
     harness = Scripted(script)
-    with pytest.raises(HarnessMisuse, match="step 1: effect 'buy' is under way at the yield of its step"):
+    with pytest.raises(HarnessMisuse, match=r"step 1 \(.*py:\d+\): effect 'buy' is under way at the yield of its step"):
         await harness.run()
 
     assert harness.current_step == 0

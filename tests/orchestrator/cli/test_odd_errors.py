@@ -79,7 +79,7 @@ ODD: dict[str, tuple[Callable[[], Exception], str]] = {
     "leaving": (Leaving, "Leaving: its message cannot be read"),
     "long": (Long, "Long: xxx"),
     "noted": (noted, "ValueError: noted"),
-    "ours and long": (lambda: HarnessMisuse("x" * 50_000_000), "HarnessMisuse: harness 'odd', step 2: xxx"),
+    "ours and long": (lambda: HarnessMisuse("x" * 50_000_000), "HarnessMisuse: harness 'odd', step 2 (tests"),
     "several": (lambda: Several("several", [ValueError("a"), Lying()]), "ValueError: a; OddError: Lying: its message"),
     "cyclic": (cyclic, "ValueError: one"),
     "behind each other": (behind_each_other, "ValueError: 19999"),
