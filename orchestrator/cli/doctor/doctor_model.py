@@ -1,4 +1,4 @@
-"""What a check comes to, and how checks are kept from each other's troubles."""
+"""The result of a check, and running checks so that a failing one does not stop the others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.text.terminal_text import one_line
 
 MOST = 10
-"""Findings of one kind that are told one by one."""
+"""Findings of one kind that are reported one by one."""
 
 
 class Level(StrEnum):
@@ -27,11 +27,11 @@ class Check:
     """One finding."""
 
     check: str
-    """What was looked at."""
+    """What was checked."""
     level: Level
     finding: str
     fix: str = ""
-    """What to do about it, unless it is well: a command, or a sentence."""
+    """What to do about it: a command or a sentence; empty if it passed."""
 
 
 def well(check: str, finding: str) -> Check:
@@ -47,7 +47,7 @@ def fail(check: str, finding: str, fix: str) -> Check:
 
 
 def examine(checks: Mapping[str, Callable[[], Iterable[Check]]]) -> Iterator[Check]:
-    """Yield what every check, by its name, finds; one that breaks is a finding, and keeps no other from being made."""
+    """Yield the findings of every check; one that raises is a finding itself, and does not stop the others."""
     for check, look in checks.items():
         try:
             yield from look()
@@ -55,7 +55,7 @@ def examine(checks: Mapping[str, Callable[[], Iterable[Check]]]) -> Iterator[Che
             yield of_error(check, error)
         except Exception as error:
             what = one_line(f"{type(error).__name__}: {error}", 500)
-            yield fail(check, f"it could not be looked at: {what}", "mend what it names; if it is nothing of yours, report it")
+            yield fail(check, f"it could not be checked: {what}", "fix what it names; if it is not yours, report it")
 
 
 def of_error(check: str, error: Exception) -> Check:
@@ -66,7 +66,7 @@ def of_error(check: str, error: Exception) -> Check:
 
 
 def few(checks: Sequence[Check], otherwise: Check | None = None) -> Iterator[Check]:
-    """Yield findings of one kind, of many of them how many there are, and where there is none what to say then."""
+    """Yield findings of one kind: the first ones and how many more there are, or `otherwise` if there is none."""
     if not checks and otherwise is not None:
         yield otherwise
     yield from checks[:MOST]

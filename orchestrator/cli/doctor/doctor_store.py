@@ -64,7 +64,7 @@ def opens(store: Path, *, named: bool) -> Iterator[Check]:
     if log.exists() and log.stat().st_size > _LONG_LOG:
         yield warn(
             "store",
-            f"its write-ahead log has grown to {_size(log.stat().st_size)}",
+            f"the write-ahead log has grown to {_size(log.stat().st_size)}",
             "end programs that read from it all the time; then run something on it",
         )
 
@@ -96,7 +96,7 @@ def whole(store: Path) -> Iterator[Check]:
                 raise
             yield warn(
                 "integrity",
-                f"not all of it could be looked at within {LOOK_S:.0f} s",
+                f"not all of it could be checked within {LOOK_S:.0f} s",
                 f"sqlite3 {_quote_all([store])} 'pragma quick_check'",
             )
             return

@@ -27,7 +27,7 @@ from orchestrator.text.terminal_text import one_line
 
 @frozen
 class Patient:
-    """What is looked at."""
+    """What is checked."""
 
     store: Path
     store_named: bool
@@ -91,7 +91,7 @@ def findings(patient: Patient) -> Iterator[Check]:
     if any(check.level is Level.PASS for check in opened):
         yield from examine({name: partial(look, store) for name, look in _WITHIN.items()})
     elif store.exists():
-        yield warn("work", "what is in the store was not looked at", "mend the store first")
+        yield warn("work", "the contents of the store were not checked", "repair the store first")
     if patient.file is not None:
         yield from examine({"run file": partial(doctor_file.run_file, patient.file, store)})
 
@@ -111,7 +111,7 @@ _BESIDE: Mapping[str, Callable[[Path], Iterable[Check]]] = {
     "permissions": doctor_store.permissions,
     "latch": doctor_work.kill_switch,
 }
-"""What can be looked at whatever the store is like."""
+"""Checks that work whatever state the store is in."""
 _WITHIN: Mapping[str, Callable[[Path], Iterable[Check]]] = {
     "integrity": doctor_store.whole,
     "seals": doctor_store.seals,

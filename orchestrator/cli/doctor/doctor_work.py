@@ -64,7 +64,7 @@ def harnesses_of(store: Path) -> list[Known]:
 
 
 def ownership(store: Path) -> Iterator[Check]:
-    """Tell which living program runs what, and whether it gets to run."""
+    """Report which program runs what, and whether it is suspended."""
     owned: dict[tuple[str, int | None], list[str]] = {}
     for known in harnesses_of(store):
         if known.alive and known.owner is not None:
@@ -76,7 +76,7 @@ def ownership(store: Path) -> Iterator[Check]:
         else:
             yield well("ownership", what)
     if not owned:
-        yield well("ownership", "no living program runs a harness of it")
+        yield well("ownership", "no program runs a harness of this store")
 
 
 def _state_of(pid: int) -> str:
@@ -89,15 +89,15 @@ def _state_of(pid: int) -> str:
 
 
 def attempts(store: Path) -> Iterator[Check]:
-    """Tell what was under way when its program went away."""
+    """Report attempts whose program died mid-run."""
     cut = [known.name for known in harnesses_of(store) if not known.alive and known.status in _UNDER_WAY]
     fix = f"`{command(store, 'run', 'FILE')}` with its run file: it goes on from its last step"
-    found = [warn("attempts", f"{one_line(name)}: its program is gone in the midst of its work", fix) for name in cut]
-    yield from few(found, well("attempts", "none was cut off"))
+    found = [warn("attempts", f"{one_line(name)}: its process died mid-run", fix) for name in cut]
+    yield from few(found, well("attempts", "no attempt was cut off"))
 
 
 def standing(store: Path) -> Iterator[Check]:
-    """Tell which harnesses are blocked, or have failed."""
+    """Report blocked and failed harnesses."""
     found: list[Check] = []
     for known in harnesses_of(store):
         cause = str(known.event.get("cause") or known.event.get("error") or "no reason is on record")
@@ -107,31 +107,31 @@ def standing(store: Path) -> Iterator[Check]:
             fix = f"settle what it waits for, then {ways_to_start(store, known.name)}"
             found.append(warn("harnesses", f"{name} is blocked: {why}", fix))
         elif known.status in (Status.FAILED, Status.GAVE_UP):
-            fix = f"{command(store, 'steps', known.name)}; mend what failed, then {ways_to_start(store, known.name)}"
+            fix = f"{command(store, 'steps', known.name)}; fix what failed, then {ways_to_start(store, known.name)}"
             found.append(warn("harnesses", f"{name} has failed: {why}", fix))
-    yield from few(found, well("harnesses", "none is blocked, none has failed"))
+    yield from few(found, well("harnesses", "no harness is blocked or has failed"))
 
 
 def effects(store: Path) -> Iterator[Check]:
-    """Tell of which effects nobody knows whether they have happened."""
+    """Report effects of unknown outcome."""
     alive = {known.name for known in harnesses_of(store) if known.alive}
     with closing(SqliteReader(store)) as reader:
         open = [effect for effect in reader.effects(current=True) if effect.is_open and effect.harness not in alive]
     found = [_warn_unknown(store, one_line(effect.harness), one_line(effect.key)) for effect in open]
-    yield from few(found, well("effects", "of none is the outcome unknown"))
+    yield from few(found, well("effects", "no effect has an unknown outcome"))
 
 
 def _warn_unknown(store: Path, name: str, key: str) -> Check:
     settle = f"{command(store, 'effects', 'settle', name, key)} --as done|not-done --reason TEXT"
-    return warn("effects", f"nobody knows whether {key!r} of {name} has happened", f"find out, then: {settle}")
+    return warn("effects", f"the outcome of {key!r} of {name} is unknown", f"find out, then: {settle}")
 
 
 def approvals(store: Path) -> Iterator[Check]:
-    """Tell what waits for a person's word."""
+    """Report what waits for human approval."""
     with closing(SqliteReader(store)) as reader:
         records = reader.approvals()
     if not records:
-        yield well("approvals", "nothing was ever asked")
+        yield well("approvals", "no approval was ever requested")
         return
     secret, now = read_secret(store), now_us()
     with closing(open_reader(store)) as db, translated(str(store)):
@@ -146,8 +146,8 @@ def approvals(store: Path) -> Iterator[Check]:
         elif word is Word.PENDING and record.step_number == heads.get(record.harness, 0) + 1:
             approve = command(store, "approve", record.id)
             fix = f"{command(store, 'approvals')}; then: {approve} --by NAME --reason TEXT, or deny"
-            found.append(warn("approvals", f"{name} waits for a person's word on request {record.id}", fix))
-    yield from few(sorted(found, key=lambda check: check.level is not Level.FAIL), well("approvals", "none waits"))
+            found.append(warn("approvals", f"{name} waits for human approval of request {record.id}", fix))
+    yield from few(sorted(found, key=lambda check: check.level is not Level.FAIL), well("approvals", "no request is waiting"))
 
 
 def kill_switch(store: Path) -> Iterator[Check]:
@@ -155,7 +155,7 @@ def kill_switch(store: Path) -> Iterator[Check]:
         off = command(store, "kill-switch", "off")
         yield warn("latch", said, f"{off}, when effects may begin again; --harness NAME for that of one")
     else:
-        yield well("latch", "it is off")
+        yield well("latch", "the kill switch is off")
 
 
 def secrets(store: Path) -> Iterator[Check]:
@@ -179,7 +179,7 @@ def secrets(store: Path) -> Iterator[Check]:
                 where = f"step {step} of {one_line(name)}" if step else f"the {kind} of {one_line(name) or 'the run'}"
                 what = f"what looks like a secret is stored with {where} ({kind})"
                 found.append(warn("secrets", what, fix))
-    yield from few(found, well("secrets", f"none was found in the newest {count} records and states"))
+    yield from few(found, well("secrets", f"no secret was found in the newest {count} records and states"))
 
 
 def _list_names(names: list[str]) -> str:

@@ -107,9 +107,7 @@ def _take_up(reader: SqliteReader, folder: Path, wanted: State, *, incremental: 
         state = msgspec.json.decode((folder / STATE).read_bytes(), type=State)
     except FileNotFoundError:
         if parts:
-            raise UsageError(
-                f"{folder} has parts and no {STATE}: what is in it cannot be told; choose another folder"
-            ) from None
+            raise UsageError(f"{folder} has parts and no {STATE}: its contents are unknown; choose another folder") from None
         return wanted
     except msgspec.MsgspecError as error:
         raise UsageError(f"{folder / STATE} cannot be read back: {error}; choose another folder") from error

@@ -161,7 +161,7 @@ def _not_running(verb: str, store: str, record: HarnessRecord, reply: Reply | No
         streams.say(f"{where}: {record.name} is {status} at step {record.current_step} already")
         return ExitCode.OK
     how = f"{command(store, 'run', 'FILE')}` with its run file or script"
-    raise NotRunning(f"{where}, so {record.name!r} ({status}) was not told to {verb}: expected one; `{how} starts it")
+    raise NotRunning(f"{where}, so {record.name!r} ({status}) did not get the order to {verb}: expected one; `{how} starts it")
 
 
 def _describe(verb: str, fields: dict[str, Any]) -> str:
@@ -169,10 +169,12 @@ def _describe(verb: str, fields: dict[str, Any]) -> str:
     if verb == "stop":
         ended = status in {one.value for one in ENDED} and fields.get("done")
         return (
-            f"{name} is {status} at step {step}" if ended else f"{name} is told to stop, and is still {status} at step {step}"
+            f"{name} is {status} at step {step}"
+            if ended
+            else f"{name} has the order to stop, and is still {status} at step {step}"
         )
     if not fields.get("done"):
-        return f"{name} is told to {verb}; that is not recorded yet, it is {status} at step {step}"
+        return f"{name} has the order to {verb}, which is not recorded yet; it is {status} at step {step}"
     where = f" at step {step}" if verb == "resume" else f": it stays at its next step boundary after step {step}"
     return f"{name} is {_PAST[verb]}{where}"
 
@@ -182,7 +184,7 @@ def _describe_start(fields: dict[str, Any], store: str) -> str:
     keys = ("harness", "status", "attempt", "current_step")
     name, status, attempt, step = (one_line(str(fields.get(key))) for key in keys)
     if not fields.get("done"):
-        return f"{name} is told to start again; it is still {status} at step {step}"
+        return f"{name} has the order to start again; it is still {status} at step {step}"
     held = f"; {way_to_resume(name, store)}" if status == Status.PAUSED else ""
     if not fields.get("changed"):
         return f"{name} is {status} at step {step}: it was not started again{held}"

@@ -198,7 +198,7 @@ def _retract(path: Path, id: str, reason: str, by: str, *, as_json: bool) -> int
         used = memory.retract(id, reason=reason, by=by)
     if as_json:
         print_all([json_line({"id": id, "used_by": _users(used), "facts": list(used.facts)})])
-    told = f"; told to {', '.join(used.harnesses)}: look at what they made of it" if used.harnesses else ""
+    told = f"; it was recalled by {', '.join(used.harnesses)}: check what they did with it" if used.harnesses else ""
     facts = f", with {len(used.facts)} facts derived from it" if used.facts else ""
     streams.say(one_line(f"{id} is retracted{facts}{told}", 2000))
     return ExitCode.OK

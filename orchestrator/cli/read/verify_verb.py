@@ -24,7 +24,7 @@ _TRIES = 3
 """Times that the head may change under a look at the store."""
 _FIELDS = ("where", "seq", "harness", "step", "kind", "text")
 MOST = 100
-"""Findings that are told one by one: after the first, the others are mostly its consequences."""
+"""Findings that are reported one by one: the later ones are mostly consequences of the first."""
 
 
 def verify(

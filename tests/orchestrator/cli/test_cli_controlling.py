@@ -80,7 +80,7 @@ def test_who_does_not_run_is_told_so(command: Command) -> None:
     )
 
     assert [one.code for one in (pause, stop, unknown, wrong, missing)] == [1, 0, 2, 2, 2]
-    assert "no program runs on run.db, so 'three' (completed) was not told to pause" in pause.err
+    assert "no program runs on run.db, so 'three' (completed) did not get the order to pause" in pause.err
     assert stop.err == "no program runs on run.db: three is completed at step 3 already\n"
     assert "expected one of three" in unknown.err
     assert all(one.err.count("\n") == 1 for one in (pause, unknown, wrong, missing))
