@@ -79,7 +79,7 @@ def test_what_is_retracted_by_command_is_never_recalled_again_and_stays_listed_w
     )
 
     assert retracted.code == 0
-    assert "with 1 facts derived from it; told to sdlc" in retracted.err
+    assert "with 1 facts derived from it; it was recalled by sdlc" in retracted.err
     assert [row["id"] for row in listed.objects] == ["ep_run_two_1"]
     assert [row["standing"] for row in every.objects] == ["retracted", "trusted", "retracted"]
     assert shown.objects[0]["retracted"]["by"] == "ann"
@@ -113,11 +113,11 @@ def test_to_look_makes_no_file_and_a_mistake_is_one_line(root: Path, command: Co
     )
 
     assert [one.code for one in (missing, none, wrong)] == [2, 2, 2]
-    assert "there is none" in missing.err
+    assert "got none" in missing.err
     assert "found none; give --project or --memory" in none.err
     assert all(one.err.count("\n") == 1 for one in (missing, none, wrong))
     assert not root.exists()
-    with pytest.raises(MemoryUnusable, match="there is none"):
+    with pytest.raises(MemoryUnusable, match="got none"):
         read_contents(tmp_path / "no.db")
 
     filled("a")
