@@ -161,7 +161,7 @@ async def test_more_than_was_reserved_is_an_error_that_names_both(autojump_clock
 
     assert handle.outcome is not None
     assert isinstance(handle.outcome.error, HarnessMisuse)
-    assert "more tokens spent than reserved: expected at most 10, was 11" in handle.outcome.cause
+    assert "more tokens spent than reserved: expected at most 10, got 11" in handle.outcome.cause
     assert store.accounts()["harness/one"] == Account(Budget(tokens=100), Spend(tokens=10))
     assert any('"overspent"' in record.body and '"spent":{"tokens":11}' in record.body for record in store.records())
 
