@@ -1,8 +1,7 @@
 """Analyse a run from its log: five pictures and a report, with the findings printed.
 
 It analyses the run of `side_by_side.py`, which writes both a store and a log; if there is none yet, a shortened one is run
-first.
-The log alone is enough for questions and pictures; the store is needed only for the state at an earlier step.
+first. The log alone is enough for questions and pictures; the store is needed only for the state at an earlier step.
 
     python examples/analyze_run.py
     python examples/analyze_run.py --log steps.jsonl --store run.db --out look        your own run; the store may be missing

@@ -6,8 +6,7 @@
     program      is killed with `kill -9` while the agent works, and again during validation; its third start finishes
 
 Proven work is merged into `main`; failed tries stay on branches. When everything is done, another start only shows the result.
-Look
-at the history with `git -C coding_repository/repository.git log --graph --all --oneline`.
+Look at the history with `git -C coding_repository/repository.git log --graph --all --oneline`.
 """
 
 from __future__ import annotations

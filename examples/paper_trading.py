@@ -5,8 +5,7 @@
     half-way   a second process runs `orchestrator kill-switch on`: no order is sent until another runs `kill-switch off`
 
 Kill the program at any moment, even with `kill -9`, and start it again: it continues where it was, and no order is placed
-twice.
-When everything is done, another start writes the report again. You can use the kill switch by hand, from any terminal:
+twice. When everything is done, another start writes the report again. You can use the kill switch by hand, from any terminal:
 
     orchestrator kill-switch on --store paper.db --reason "lunch"        orchestrator kill-switch off --store paper.db
 """

@@ -6,8 +6,7 @@
     at the end   the seals of the store are verified, and everything is exported as a run folder
 
 Kill it at any moment, even with `kill -9`, and start it again: it continues where it was. With --by-hand you are the person:
-run the
-commands that it prints in another terminal.
+run the commands that it prints in another terminal.
 """
 
 from __future__ import annotations

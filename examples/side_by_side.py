@@ -5,19 +5,16 @@
     flaky      crashes twice and is restarted
 
 A supervisor watches two of them and pauses one until the other has caught up. Kill the program at any moment, even with `kill
--9`,
-and start it again: it continues where it was. When everything is done, another start prints the table and ends.
+-9`, and start it again: it continues where it was. When everything is done, another start prints the table and ends.
 
     python examples/side_by_side.py              records in side_by_side.db, and ends with a table
     orchestrator run examples/side_by_side.py    records in run.db, and shows progress
 
 Both accept commands from a second terminal: `orchestrator watch`, `pause trading`, `stop coding`; add `--store
-side_by_side.db` for
-the first.
+side_by_side.db` for the first.
 
 The coding agent is scripted. It submits the reference solution of each problem, and for every fifth one a broken solution
-first. The
-example tests the harness, not a model.
+first. The example tests the harness, not a model.
 """
 
 from __future__ import annotations

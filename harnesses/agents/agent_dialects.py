@@ -45,8 +45,7 @@ class Dialect:
     network: bool = False
     """Whether the program reaches its model over the network; if so, the sandbox shares the network."""
     reports: frozenset[str] = frozenset()
-    """Which of `tokens`, `tool_calls` and `money` its output reports, during the turn or at its end; limits on these are
-    enforced."""
+    """Which of `tokens`, `tool_calls` and `money` its output reports; limits on these can be enforced."""
     secrets: tuple[str, ...] = ()
     """Prefixes of the environment variables that hold its credentials; a sandbox removes all other secrets."""
     litter: tuple[str, ...] = ()

@@ -321,8 +321,7 @@ def loaded(text: str) -> tuple[object, Sequence[Mapping[str, Any]]]:
     """Return the JSON value of a line and all objects in it, including those hidden by a duplicate key.
 
     Returns None and no objects if the line is not JSON. The last line is cached, because several callers parse the same line
-    in
-    turn; do not mutate the result.
+    in turn; do not mutate the result.
     """
     objects: list[Mapping[str, Any]] = []
 

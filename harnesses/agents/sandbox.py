@@ -7,8 +7,7 @@
     additional paths       chosen by the creator of the directory, such as the repository of a worktree
 
 Invariant: visible and writable paths are decided from what this program created or was told, never from a file that a
-    sandboxed
-command can write. Requires Bubblewrap on Linux.
+sandboxed command can write. Requires Bubblewrap on Linux.
 
 Network: a command with its own network namespace reaches neither the internet nor services on this machine. A command that
 shares the network reaches every listening service, including on loopback, and can send out everything it can read.

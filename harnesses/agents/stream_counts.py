@@ -99,7 +99,7 @@ Counter: TypeAlias = Callable[[str], Iterable[Deed]]
 
 
 def counter_for(reading: Reading) -> Counter | None:
-    """Return the function that finds deeds in the lines of a reading; None if there is none."""
+    """Return the function that finds tool calls and messages in a line of this program's output; None if there is none."""
     return next((counter for kind, counter in _COUNTERS if isinstance(reading, kind)), None)
 
 

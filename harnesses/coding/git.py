@@ -1,8 +1,7 @@
 """Runs `git` so that only the arguments decide what it does: no configuration, hook or variable of the machine applies.
 
 Invariant: when a call ends, in whatever way, its process has ended. If this program is killed, the `held` descriptors stay
-    open
-until the last git process it started has ended, so that the next program can wait for that.
+open until the last git process it started has ended, so that the next program can wait for that.
 """
 
 from __future__ import annotations

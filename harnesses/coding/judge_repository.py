@@ -1,8 +1,7 @@
 """The repository in which commits are made and validated, out of reach of agents and of the user's checkout.
 
 Invariants: every object in it was hashed here, from files or when fetched; no filter, hook or attribute from elsewhere
-    applies; a
-worktree is at a path never used before and holds only the files of its commit, without `.git`.
+applies; a worktree is at a path never used before and holds only the files of its commit, without `.git`.
 """
 
 from __future__ import annotations
@@ -130,9 +129,7 @@ class JudgeRepository:
             await remove(place)
 
     async def _verify(self, commit: str) -> None:
-        """Check that the content of every object of a commit matches its name, since another process of the same user could
-        have
-        changed it.
+        """Check that the content of every object of a commit matches its name, because other processes could have changed it.
 
         Raises:
             GitError: an object does not match. The repository is removed, and created again at the next start.

@@ -1,5 +1,4 @@
-"""The user's repository: it is read, and receives commits and branches; its checkout, index, settings and hooks are not
-touched.
+"""The user's repository: read, and given commits and branches; checkout, index, settings and hooks are not touched.
 
 Invariant: a branch is moved only from the expected commit to another one, or not at all; a checked-out branch is never moved.
 """

@@ -1,5 +1,4 @@
-"""The workspace of a harness, a directory used by one program at a time; and functions for directories that untrusted code
-used.
+"""The workspace of a harness, a directory locked by one program; and safe functions on directories of untrusted code.
 
 Invariants: one program uses a workspace at a time, and only after the last git process of the previous one has ended, even if
 that was killed; no symbolic link in these directories is ever followed.
@@ -115,8 +114,7 @@ class Workspace:
 
     root: Path
     descriptor: int | None = field(default=None, init=False)
-    """Descriptor of the lock, to be passed to every command that writes into the directory. Forked processes do not inherit
-    it."""
+    """Descriptor of the lock; pass it to every command that writes into the directory. Forks do not inherit it."""
     _concealed: Concealed | None = field(default=None, init=False, repr=False)
     """Hides the directory from other agents while it is locked."""
 

@@ -1,8 +1,7 @@
 """The results of asking an agent and a validator, as values that can be recorded. No I/O.
 
 Invariant: an error is a result like any other; so a result is on disk as soon as it exists, and a program killed after that
-    does
-not ask and pay again. Errors meant for the harness itself are not results; they are raised.
+does not ask and pay again. Errors meant for the harness itself are not results; they are raised.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ def effect_key(verb: str, feature_id: str, number: int) -> str:
 def find_try(effects: tuple[Effect, ...]) -> Try | None:
     """Return the try that an earlier attempt at this step has begun; None if there is none.
 
-    An interrupted try whose actions are recorded by themselves counts as done: it is resumed, so that no action is repeated.
+    An interrupted try that recorded effects of its own counts as done: it is resumed, so that no effect is repeated.
     """
     begun = next((effect for effect in effects if effect.key.startswith(f"{WORK} ")), None)
     if begun is None or begun.outcome not in (*OPEN, EffectOutcome.CONFIRMED):
@@ -139,8 +138,7 @@ def as_cause(error: Exception) -> Exception:
 
 
 def find_order(error: Exception) -> Exception | None:
-    """Return the error in it that is meant for the harness (it waits for a person, or its budget is spent); None if there is
-    none."""
+    """Return the part of an error that is meant for the harness (waiting for a person, budget spent), or None."""
     if isinstance(error, ExceptionGroup):
         found = cast(ExceptionGroup[Exception], error).subgroup((Waiting, BudgetExhausted))
         return None if found is None else find_order(found.exceptions[0])

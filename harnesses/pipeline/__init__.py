@@ -1,5 +1,4 @@
-"""The staged pipeline: agents build, others validate in a copy, code decides by evidence, and people approve dangerous
-actions.
+"""The staged pipeline: agents build, others validate in a copy, evidence decides, people approve dangerous actions.
 
 harness         the harness that works through the stages
 plan/           stages, the tasks that cover them, and the preset of 15 stages of software development

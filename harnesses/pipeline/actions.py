@@ -1,11 +1,8 @@
-"""Dangerous actions that a task needs and no agent may do: the harness does them after a person has approved the exact
-command.
+"""Dangerous actions of a task: no agent may do them; the harness does, after a person has approved the exact command.
 
 Invariants: no approval is requested before the work has passed validation; an approval names the validated content, and the
-    action
-runs only with that content; an action is done once, even if the program is killed during it; a task whose action was refused
-does
-not pass.
+action runs only with that content; an action is done once, even if the program is killed during it; a task whose action was
+refused does not pass.
 """
 
 from __future__ import annotations
@@ -106,8 +103,7 @@ class Actions:
             return refuse_start(state, id, category, redact_text(one_line(describe_error(error), 300)), self.now())
 
     async def act(self, state: PipelineState, id: TaskId, step: int) -> StepDraft:
-        """Run the next action of a task, once a person has approved it; after the last one the task passes, if everything is
-        proven.
+        """Run the next action of a task, once a person has approved it; after the last one a proven task passes.
 
         Args:
             step: the number of the step being made.
@@ -163,8 +159,7 @@ def begun_action(state: PipelineState, effects: Iterable[Effect]) -> TaskId | No
 
 
 def approval_for(deed: Deed, record: TaskRecord, guardrails: Guardrails, *, by_author: bool) -> Action | None:
-    """Return what a person must approve; None if the guardrails allow it without. Both the given category and the command are
-    checked.
+    """Return the action that needs approval; None if the guardrails allow it. Checks both its category and its command.
 
     Args:
         by_author: whether the pipeline's author has written the action; otherwise a builder requests it.

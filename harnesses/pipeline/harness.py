@@ -6,11 +6,11 @@
 
 Invariants:
 
-    the next move is decided from the state, and a claim is recorded before its work begins; so a program that was killed
-    continues, and no attempt is lost or made twice
-    a task passes only by a verdict of code, on a contract of the open claim, with evidence of the required grade
-    independent tasks run in parallel, and the outcome of one does not harm the others
-    while something waits for a person's approval nothing else of the pipeline runs: everything that can run goes first
+    * the next move is decided from the state, and a claim is recorded before its work begins; so a program that was killed
+      continues, and no attempt is lost or made twice
+    * a task passes only by a verdict of code, on a contract of the open claim, with evidence of the required grade
+    * independent tasks run in parallel, and the outcome of one does not harm the others
+    * while something waits for a person's approval nothing else of the pipeline runs: everything that can run goes first
 
 Ownership; none of these know the harness:
 
@@ -100,7 +100,7 @@ def new_nonce() -> str:
 class PipelineHarness(BaseHarness[PipelineState, PipelineInput, PipelineOutput]):
     """Works through stages, grouped in tasks, until each is proven; see the module.
 
-    It is complete when every task passes and the content of all proofs is unchanged. If everything left needs a person, it
+    It is complete when every task passes and no proven content has changed. If everything left needs a person, it
     waits: `orchestrator send NAME '{"unblock": "task"}'`, see `upkeep`.
 
     Args:

@@ -1,8 +1,7 @@
 """Values stored for a pipeline: the state, and the input and output of a step.
 
 Invariants: every decision of the pipeline is based on `PipelineState`; a claim is recorded before its work begins; texts of
-    agents
-are stored without secrets, cut to a limit.
+agents are stored without secrets, cut to a limit.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Builds the prompts of builders and validators, with the results of earlier tasks. No I/O.
 
 Invariants: text from agents, people and memory is fenced, bounded, inert, and labelled as data; the task itself is always
-    complete,
-and comes first. A task receives the results of all tasks it depends on, directly or not, nearest first, so that the limit cuts
-off
-the oldest.
+complete, and comes first. A task receives the results of all tasks it depends on, directly or not, nearest first, so that the
+limit cuts off the oldest.
 """
 
 from __future__ import annotations

@@ -10,8 +10,7 @@
     otherwise                                             a person must decide
 
 Guards of a claim, in this order: the consistency of the record; the number of attempts, counted from recorded claims; the
-approval,
-which the harness requests; the dependencies.
+approval, which the harness requests; the dependencies.
 """
 
 from __future__ import annotations

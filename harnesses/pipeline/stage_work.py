@@ -4,8 +4,7 @@ Both inputs extend the assignment of a feature list, so that a `CommandAgent` ca
 
 A builder answers with its contract: a `BuilderContract`, an object, JSON text (also in a fence within other text), or a
 `TurnResult` with such a message. If the answer is not a contract, it is read from `builder.json` in the run folder. It is
-stored
-without secrets, with its artifacts and the hashes of the files it names.
+stored without secrets, with its artifacts and the hashes of the files it names.
 """
 
 from __future__ import annotations

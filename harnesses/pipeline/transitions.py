@@ -1,8 +1,7 @@
 """Computes the new state of a pipeline: one function for each thing that can happen. No I/O.
 
 Invariants: an attempt counts when it is claimed, and the count is never reduced; only a submission under the open claim is
-    validated;
-only `pass_with_proof` sets PASS; a task is READY only when everything it depends on passes.
+validated; only `pass_with_proof` sets PASS; a task is READY only when everything it depends on passes.
 """
 
 from __future__ import annotations
@@ -103,8 +102,7 @@ def block_task(state: PipelineState, id: TaskId, note: str, now: datetime) -> Pi
 
 
 def set_back(state: PipelineState, id: TaskId, why: str, now: datetime) -> tuple[PipelineState, tuple[TaskId, ...]]:
-    """Set a task back that has passed, or that has only its actions left, and all tasks that depend on it; return their ids
-    too."""
+    """Set back a proven task and all tasks that depend on it; return the new state and their ids."""
     lost = {id}
     for _ in state.plan:
         lost |= {note.id for note in state.plan if lost & set(note.after)}

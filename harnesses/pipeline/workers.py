@@ -3,8 +3,7 @@
     start_building, start_judging ──► a Trio task each ──► results ──► arrived(): one at a time, for the loop
 
 Invariants: background tasks never change the state; an agent's error is a result like any other, unless it concerns the whole
-    harness
-(a spent budget, a person who must decide).
+harness (a spent budget, a person who must decide).
 
 `assign_agents` decides which agents build and validate each task before anything begins, and returns an `AgentTable`.
 """

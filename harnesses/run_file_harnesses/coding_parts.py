@@ -73,8 +73,7 @@ def _read_command(value: object, where: str, problems: TableProblems) -> list[st
 
 
 def _find_program(given: str, problems: TableProblems) -> str:
-    """Return a program: a path is resolved relative to the table, a name or a path with a placeholder first is left as it
-    is."""
+    """Return a program: a path is resolved relative to the table; a name, or text beginning with `{`, is unchanged."""
     return str(problems.place(given)) if "/" in given and not given.startswith("{") else given
 
 

@@ -14,7 +14,8 @@
     tasks              "each-stage" (the default), "plan": the eight of `PLAN_TASKS`; or a list of tables, each a `Task`
     deeds              by stage id, lists of tables, each a `Deed`: actions to take once a stage has passed validation
     agents             one for all, in any form of `coding` except scripted; or a table of them by task id, by the name that a
-    validators         stage gives its agent, or by "*"; a list of agents has one for each attempt
+                       stage gives its agent, or by "*"; a list has one agent for each attempt
+    validators         in the same forms, without lists
     evidence_policy    `needed`, `by_kind` and `by_stage`, with reported, observed or rerun
     memory             overrides `[memory]` of the run file; false disables memory
 

@@ -106,8 +106,7 @@ def make_from(
     without: Collection[str] = (),
     own: Collection[str] = (),
 ) -> MadeT | None:
-    """Return the result of calling `make` with a table; None if it is invalid, with the problems added. See
-    `read_arguments`."""
+    """Return the result of calling `make` with a table; None if it is invalid, with the problems added."""
     arguments = read_arguments(make, data, where, problems, readers=readers, without=without, own=own)
     return None if arguments is None else attempt(lambda: make(**arguments), where, problems)
 
@@ -205,7 +204,7 @@ def read_path(value: object, where: str, problems: TableProblems) -> Path | None
 
 
 def attempt(make: Callable[[], MadeT], where: str, problems: Problems) -> MadeT | None:
-    """Return the result of a function; None if it raises a `HarnessError`, with the problem added."""
+    """Return the result of a function; None, with the problem added, if it refuses its input."""
     try:
         return make()
     except (OrchestratorError, OSError, ValueError) as error:

@@ -1,5 +1,4 @@
-"""One turn of a trading harness: what has arrived since the last step, and the changes it causes. It becomes a step, or
-nothing.
+"""One turn of a trading harness: processes what has arrived since the last step, and becomes a step or nothing.
 
 Operators send commands as messages `{"do": …, "reason": …}`:
 

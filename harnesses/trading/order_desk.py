@@ -1,10 +1,8 @@
 """The order desk of a trading harness: all communication with the venue.
 
 Invariants: every order is an effect, under a client id derived from harness, step, key and the account's salt, so that no
-    order is
-placed twice; an order is sent again only if it was certainly not accepted. The decision is recorded before the first order of
-a
-step is sent. A cancellation is an effect that may be repeated.
+order is placed twice; an order is sent again only if it was certainly not accepted. The decision is recorded before the first
+order of a step is sent. A cancellation is an effect that may be repeated.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Screening: decides which orders may be placed, and how many units of each. No I/O.
 
 Invariants: reducing risk is always allowed (cancellations are not screened); every refusal is reported with its order and
-    reason;
-no position becomes short; no cash is spent twice.
+reason; no position becomes short; no cash is spent twice.
 
     risk state  orders of a strategy            orders of the rules (stop-loss, the sale after a drawdown)
     active      all within the limits           allowed
@@ -200,8 +199,7 @@ def _possible(order: Order, limits: Limits, exposure: Exposure, cash: Decimal, e
 
 
 def _within(order: Order, limits: Limits, exposure: Exposure, cash: Decimal, equity: Decimal) -> tuple[Decimal, str]:
-    """Return the units that position, cash and limits allow, and which of these is the reason if they are fewer than
-    wanted."""
+    """Return the units that position, cash and limits allow, and the reason if they are fewer than wanted."""
     if order.side is Side.SELL:
         free = exposure.free
         return min(order.units, free), "" if order.units <= free else f"only {_text(free)} units available to sell"

@@ -1,8 +1,7 @@
 """The harness's own book: cash and positions, computed from its fills alone. No I/O.
 
 Invariants: a fill counts once. Money is conserved exactly: cash is the initial cash, plus `realised`, less `fees`, less the
-    `cost`
-of all positions.
+`cost` of all positions.
 """
 
 from __future__ import annotations

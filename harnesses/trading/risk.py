@@ -93,9 +93,7 @@ class Limits:
     cash_margin: Decimal = ZERO
     """Fraction of its price that a purchase must leave in cash, to cover fees and slippage."""
     max_jump: Decimal = Decimal("0.4")
-    """Maximum change between two closes, as a fraction; a larger change is not believed or traded at until the next close
-    confirms
-    it."""
+    """Maximum change between two closes, as a fraction; a larger one is not believed until the next close confirms it."""
     max_age_s: float | None = None
     """Maximum age of the newest slice for trading on it, in seconds since its time. None depends on the feed: two bars and a
     minute for a live feed, no limit for a recording. Set it if a live market closes for longer than two bars. It also holds

@@ -16,8 +16,7 @@ Apart from the agent's `async`, a strategy is pure: it has no state of its own, 
     portfolio_strategy   holds several symbols at given weights, and rebalances when they have drifted
 
 The wanted position follows from the current numbers, not from the event of averages crossing: an order that a crash, a latch
-or a
-venue prevented at the crossing is placed at the next slice.
+or a venue prevented at the crossing is placed at the next slice.
 """
 
 from __future__ import annotations
@@ -81,8 +80,7 @@ class Market:
     equity: Decimal
     previous: datetime | None = None
     """Time of the last slice that the strategy was asked about; None for the first. Slices whose orders were prevented, by a
-    halt,
-    stale data or the kill switch, do not count."""
+    halt, stale data or the kill switch, do not count."""
 
     @property
     def free_cash(self) -> Decimal:
@@ -134,8 +132,7 @@ def decide(rsi: float | None) -> Side | None:
 
 
 def rsi_orders(market: Market, stake: Decimal, name: str = "rsi") -> list[Order]:
-    """Return the orders for one slice, sales first: SELL sells all units, BUY spends `stake` of the equity if cash
-    suffices."""
+    """Return the orders for one slice, sales first: SELL sells all units, BUY spends `stake` of the equity."""
     sides = {symbol: decide(quote.indicators[name]) for symbol, quote in market.quotes.items()}
     return _follow_signals(market, stake, sides, lambda quote, _: f"RSI {quote.indicators[name]:.1f}")
 
@@ -252,8 +249,7 @@ def portfolio_orders(market: Market, plan: Plan) -> list[Order]:
 
 
 def due(previous: datetime | None, time: datetime, every_days: int | None) -> bool:
-    """Return whether a new period of `every_days` calendar days has begun since `previous`; all harnesses share the
-    periods."""
+    """Return whether a new period of `every_days` calendar days, counted from a fixed date, has begun since `previous`."""
     if previous is None or every_days is None:
         return True
     return previous.toordinal() // every_days != time.toordinal() // every_days

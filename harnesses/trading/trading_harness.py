@@ -6,10 +6,10 @@
 
 Invariants:
 
-    nothing is traded before the book and the venue's account are exactly equal
-    the orders of a step are decided once: the decision is recorded before the first order is sent, and an attempt that repeats
-    the step continues with it, dropping orders that were not begun and are no longer allowed
-    every order is an effect, under a client id derived from harness, step, key and the account's salt: none is placed twice
+    * nothing is traded before the book and the venue's account are exactly equal
+    * the orders of a step are decided once: the decision is recorded before the first order is sent, and an attempt that
+      repeats the step continues with it, dropping orders that were not begun and are no longer allowed
+    * every order is an effect, under a client id derived from harness, step, key and the account's salt: none is placed twice
 """
 
 from __future__ import annotations
@@ -49,10 +49,8 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
     """Trades the symbols of a feed through a broker; one step for each slice, and for events between two slices.
 
     It is complete when the feed ends, never with an endless feed. The first step opens the books. A halt or the kill switch
-    does
-    not end it: it continues to record the market. While the risk is not active, open purchases are cancelled. Operators
-    control
-    it by messages; see `market_turn`.
+    does not end it: it continues to record the market. While the risk is not active, open purchases are cancelled. Operators
+    control it by messages; see `market_turn`.
 
     Args:
         feed: asked for the slice after `state.time`, so that a resumed harness continues with the next one.

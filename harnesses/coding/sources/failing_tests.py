@@ -3,8 +3,7 @@
     all tests ──run──►  failing ones ──run again──►  those that fail again ──►  features
 
 The tests run as for the validator: with the same plugin, in the same clean environment. A test that ends the process or
-exceeds
-the time limit counts as failed; the others are then run without it.
+exceeds the time limit counts as failed; the others are then run without it.
 """
 
 from __future__ import annotations

@@ -20,8 +20,7 @@
     (optional)                                 the list is complete without it
 
 A derived id depends only on the text: marks, markup and ticks elsewhere in the file do not change it. If two items have the
-same
-text, the first keeps the id, and the second is prefixed with its heading.
+same text, the first keeps the id, and the second is prefixed with its heading.
 """
 
 from __future__ import annotations

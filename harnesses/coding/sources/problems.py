@@ -18,8 +18,7 @@ MAX_TOLD = 20
 
 
 class NothingToDo(InvalidRequest):
-    """There is nothing to work on: everything is done, or the list is empty. A separate class, so that it differs from a
-    mistake."""
+    """There is nothing to work on: everything is done, or the list is empty. This is not a mistake in the list."""
 
 
 @frozen

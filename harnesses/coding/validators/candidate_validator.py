@@ -59,8 +59,7 @@ class OnlyTouches(CandidateValidator):
 
     `*` and `?` match within one name, `**` matches any number of directories; a pattern that ends with `/` matches everything
     in a directory. A rename is a deletion and an addition, so both paths must match. Adding a symbolic link is refused,
-    because
-    writing through it would change another path.
+    because writing through it would change another path.
     """
 
     def __init__(self, *globs: str) -> None:

@@ -1,8 +1,7 @@
 """Finds signs in source code that a program inspects its tests or manipulates the tools that judge it. No I/O.
 
 Only code that a commit adds is searched; older code belongs to the owner. An honest program hardly ever needs one of these;
-where
-it does, a person can allow it (`TestsKept(allow=...)`).
+where it does, a person can allow it (`TestsKept(allow=...)`).
 
 Only signs written plainly are found. Names built at run time are not seen here, but the plugin that runs with the tests sees
 their effects.

@@ -9,8 +9,7 @@ Inverting a test exchanges success and failure:
                                              pytest.fail()
 
 A program cannot pass both, unless the result comes from something other than the program's behaviour. Faking one but not the
-other
-requires knowing the contents of the tests, and a program that knows them could as well contain the answers.
+other requires knowing the contents of the tests, and a program that knows them could as well contain the answers.
 """
 
 from __future__ import annotations
@@ -43,8 +42,7 @@ class PytestNodes(CandidateValidator):
 
     A feature is proven if each of its nodes was collected and passed in setup, call and teardown, neither skipped nor expected
     to fail, in a session that ran to its end. The base decides what a test is: a test that the commit changes is run
-    unchanged,
-    and a commit that `TestsKept` refuses is refused, because once merged it would judge the next feature.
+    unchanged, and a commit that `TestsKept` refuses is refused, because once merged it would judge the next feature.
 
     At the first confirmation the tests are also run inverted (`turn_round`); a test that passes both ways is refused. At every
     second one, pytest's typical effects on a process are disabled: capture, its log handler, faulthandler, its debugger.

@@ -10,8 +10,7 @@ Tests are run to the end in as many sessions as needed:
     session 3:                                                                          f passed
 
 Invariants: every reported outcome was observed; a test that was running when its session was cut off is marked as cut short;
-    and
-the report says whether every test was reached.
+and the report says whether every test was reached.
 """
 
 from __future__ import annotations

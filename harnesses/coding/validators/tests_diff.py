@@ -1,9 +1,8 @@
 """Compares two versions of a test module, statement by statement. No I/O.
 
 Invariant: every statement of the first version is still there, unchanged, in the same order and in its class; only tests,
-    helpers,
-constants and imports were added, under unused names, and nothing that changes how the other tests run. Comments, layout and
-docstrings may change; imports may be merged and moved.
+helpers, constants and imports were added, under unused names, and nothing that changes how the other tests run. Comments,
+layout and docstrings may change; imports may be merged and moved.
 
 In case of doubt a change is refused: a test that was rewritten for the better is refused too, because only a person can tell.
 """

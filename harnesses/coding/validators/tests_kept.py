@@ -33,9 +33,8 @@ class TestsKept(CandidateValidator):
     """Guards the tests against the commit: changes to them, and additions that could interfere with them.
 
     Test modules, helpers and conftest.py may only be added to: each statement of the base must be there, unchanged. Other
-    files
-    in the tests' directories, pytest's configuration and golden files must stay unchanged. The program must not inspect its
-    tests.
+    files in the tests' directories, pytest's configuration and golden files must stay unchanged. The program must not inspect
+    its tests.
 
     It proves nothing, and it finds only what is written plainly. Tests in languages other than Python are compared line by
     line; examples in the docstrings of the program are not compared at all.

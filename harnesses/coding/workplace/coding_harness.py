@@ -6,10 +6,10 @@
 
 Invariants, in addition to those of `FeatureHarness`:
 
-    the user's checkout, index, settings and hooks are never touched; a branch of the user is moved only from the expected
-    commit to a proven one, or not at all
-    a commit is validated, and exactly that commit is merged
-    everything stored outside of the user's repository and the store can be created again
+    * the user's checkout, index, settings and hooks are never touched; a branch of the user is moved only from the expected
+      commit to a proven one, or not at all
+    * a commit is validated, and exactly that commit is merged
+    * everything stored outside of the user's repository and the store can be created again
 """
 
 from __future__ import annotations
@@ -44,9 +44,8 @@ class CodingHarness(FeatureHarness):
     """Has an agent work on the features of a repository, and merges work that a validator has proven.
 
     A failed try stays on its branch, `harness/<name>/<feature>/<try>`, and the next one starts clean. If somebody else moves
-    the
-    branch that receives accepted work, the harness waits for a person, who may move it back or accept its new commit with the
-    message `{"accept_base": "<commit>"}`.
+    the branch that receives accepted work, the harness waits for a person, who may move it back or accept its new commit with
+    the message `{"accept_base": "<commit>"}`.
 
     Args:
         repository: path of a worktree or of a bare repository.

@@ -180,8 +180,7 @@ class FeatureAttempts:
     async def _halt(self, id: str, turn: int, error: HarnessError, *, opens: bool) -> StepDraft:
         """Hand off a try that waits for a person or for budget; `error` is raised after the step.
 
-        If the agent's work is recorded by itself, no hand-off is needed: the error is raised at once and the try resumed
-        later.
+        If the try recorded effects of its own, no hand-off is needed: the error is raised at once, and the try resumed later.
         """
         begun = find_try(self.harness.effects())
         if (begun is not None and begun.done) or (begun is None and opens):

@@ -15,10 +15,10 @@ writes the step and yields it. Ownership:
 
 Invariants:
 
-    the next move is decided from the state, and an agent's result is recorded as soon as it exists; so a program that was
-    killed continues from it, and neither asks nor pays twice
-    only a verdict makes a feature pass
-    a run that ends is handed off in the same step, or else at the next start
+    * the next move is decided from the state, and an agent's result is recorded as soon as it exists; so a program that was
+      killed continues from it, and neither asks nor pays twice
+    * only a verdict makes a feature pass
+    * a run that ends is handed off in the same step, or else at the next start
 """
 
 from __future__ import annotations
@@ -85,9 +85,7 @@ _MOVED = {
     "_reject": "",
     "_cut_off": "",
 }
-"""Methods that subclasses overrode in earlier versions and that are no longer called, with the `Workplace` method that
-replaces
-each, if any."""
+"""Methods of earlier versions that are no longer called, with the `Workplace` method that replaces each, if any."""
 AnswerT = TypeVar("AnswerT")
 
 
@@ -339,8 +337,7 @@ class FeatureHarness(BaseHarness[FeatureState, Iteration, IterationResult]):
 
     async def _is_kept_for_later(self, draft: StepDraft, writer: StepWriter) -> bool:
         """Keep a quick recheck that still passes for the next step, unless the last step was too long ago. If it is lost, it
-        is
-        simply repeated."""
+        is simply repeated."""
         if draft.kind is not IterationKind.RECHECK or draft.status is not IterationStatus.PASSED:
             return False
         assert draft.feature_id is not None

@@ -1,8 +1,7 @@
 """Calls observers and hooks on a separate thread, so that they can neither break nor delay a run.
 
 Invariants: `notify` never waits and never raises. Errors of observers are logged; calls beyond `limit` waiting ones are
-    dropped.
-A phase starts once, and then either succeeds or fails once.
+dropped. A phase starts once, and then either succeeds or fails once.
 """
 
 from __future__ import annotations

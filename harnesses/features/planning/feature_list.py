@@ -1,8 +1,7 @@
 """Validates feature lists, locks their specifications, and applies their owner's later changes. No I/O.
 
 Invariants: an accepted list can be completed: ids are unique, every dependency is in the list, and there is no cycle;
-    manifest,
-features and progress are created together, so that a manifest never exists without its features.
+manifest, features and progress are created together, so that a manifest never exists without its features.
 """
 
 from __future__ import annotations
@@ -110,8 +109,7 @@ def differences(stored: Sequence[Feature], given: Sequence[Feature]) -> str:
 
 
 def is_id(value: object) -> bool:
-    """Return whether a value can be a feature's id: printable on one line, without characters that change the direction of
-    text."""
+    """Return whether a value can be a feature's id: printable on one line, without bidirectional controls."""
     return says_something(value) and len(value) <= MAX_ID and value == value.strip() and value.isprintable()
 
 
@@ -273,8 +271,7 @@ def initializer_result(state: FeatureState, *, created: bool) -> InitializerResu
 
 
 def amend(state: FeatureState, given: Sequence[Feature], now: datetime) -> FeatureState:
-    """Return the state with a changed list: new features are added, changed ones become pending, missing ones are kept at the
-    end.
+    """Return the state with a changed list: new features are added, changed ones become pending, missing ones move to the end.
 
     Raises:
         InvalidRequest: the resulting list is invalid.

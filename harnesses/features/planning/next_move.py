@@ -8,8 +8,7 @@
     Done      nothing is left                                                       the end
 
 Invariants: a selector can only choose a feature that can be worked; a feature that the run has begun is continued before
-    another
-one is started; every turn, recheck and hand-off changes the state, so that no state occurs twice.
+another one is started; every turn, recheck and hand-off changes the state, so that no state occurs twice.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Computes the new state: one function for each thing that can happen. No I/O.
 
 Invariants: only a passing verdict makes a feature pass; a run that ends is handed off in the state of the step with which it
-    ends;
-lists and texts in the state are bounded.
+ends; lists and texts in the state are bounded.
 """
 
 from __future__ import annotations
@@ -111,8 +110,7 @@ def finish_recheck(state: FeatureState, policy: RunPolicy, feature_id: str, verd
 
 
 def interrupt_run(state: FeatureState, feature_id: str | None, now: datetime, why: str = "") -> FeatureState:
-    """Return the state after an interruption. An interrupted try does not count: its number is reused, and the run's limits go
-    on.
+    """Return the state after an interruption. An interrupted try does not count, and its number is reused.
 
     Args:
         feature_id: the feature being worked; None if there was none.

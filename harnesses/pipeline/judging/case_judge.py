@@ -5,8 +5,7 @@
                                                             └─► evidence by grade, bound to content ─► verdict
 
 Invariants: only the contents of the copy are validated, and the evidence is bound to them; the answer of a validator that has
-    changed
-its copy, is the builder, or names another claim does not count; what could not be inspected never passes.
+changed its copy, is the builder, or names another claim does not count; what could not be inspected never passes.
 """
 
 from __future__ import annotations
@@ -171,8 +170,7 @@ class CaseJudge:
     def _inspect(
         self, case: Case, contract: BuilderContract, root: Path
     ) -> tuple[list[Check], tuple[Bound, ...], list[tuple[StageId, str, list[Check]]]]:
-        """Inspect the contents of a contract in the copy; return the checks, the bound content, and the checks of each
-        stage."""
+        """Inspect the files of a contract in the copy; return the checks, the hashed files, and each stage's checks."""
         task, rails = case.task, self.guardrails
         checks = [*completeness(contract, stages=[str(id) for id in task.stages]), *file_checks(contract, root)]
         checks += telemetry_checks(contract, rails, tally_of(case.built, rails))
@@ -204,8 +202,7 @@ class CaseJudge:
     async def _ask(
         self, case: Case, contract: BuilderContract, ask: AskValidator, copy: Copy, runs: list[CheckRun]
     ) -> tuple[ValidatorContract | None, list[Check]]:
-        """Ask the validator; return its contract, if that counts, and checks of it. Commands that it runs are added to
-        `runs`."""
+        """Ask the validator; return its contract, if it counts, and checks of it. Its commands are added to `runs`."""
         validator = case.validator
         if validator is None:
             return None, []

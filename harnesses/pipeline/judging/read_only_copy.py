@@ -5,12 +5,10 @@
                             └── hashed before and after: the verdict of a validator that has changed it does not count
 
 Invariants: nothing given to a validator leads to the workspace; the pipeline records the commands that it runs, with their
-    exit
-codes; a change of the copy, or of the directory in which a command ran, is recorded too.
+exit codes; a change of the copy, or of the directory in which a command ran, is recorded too.
 
 A Python object cannot confine Python code. An untrusted validator should be a program: a `CommandAgent` with a sandbox works
-on its
-own copy, which is checked in the same way.
+on its own copy, which is checked in the same way.
 """
 
 from __future__ import annotations
@@ -71,8 +69,7 @@ class CheckRun:
 async def run_check(
     copy: Copy, command: Sequence[str], *, limit_s: float, name: str, stage: str = "", expects: str = ""
 ) -> CheckRun:
-    """Run a command in a sandbox where the copy is read-only; without bubblewrap, in another copy that is compared
-    afterwards."""
+    """Run a command in a sandbox with a read-only copy; without bubblewrap, in a second copy that is compared afterwards."""
     sandboxed = await aside(has_sandbox)
     ground = copy if sandboxed else await aside(copy.another, name)
     argv = list(command)

@@ -1,8 +1,7 @@
 """Ids of stages and tasks, as two types: the stage `07-code` is not the task `07-code`. No I/O.
 
 Invariant: an id is valid as a file name and cannot lead to another directory. An invalid id, like any other invalid
-    description,
-raises `PipelineInvalid`, because it is the caller's mistake.
+description, raises `PipelineInvalid`, because it is the caller's mistake.
 """
 
 from __future__ import annotations

@@ -127,5 +127,4 @@ SDLC_TASKS = check_tasks(each_stage(SDLC_STAGES), SDLC_STAGES)
 """One task for each stage: the default of a pipeline."""
 PLAN_TASKS = check_tasks([_task(row) for row in _TASKS], SDLC_STAGES)
 """The same stages in eight tasks; two stages belong to two tasks. In mode `interactive` a person approves the requirements and
-the
-plan, and later the architecture, before the tasks that build on them; in mode `express` nobody is asked."""
+the plan, and later the architecture, before the tasks that build on them; in mode `express` nobody is asked."""

@@ -1,8 +1,7 @@
 """Writes the files of a run folder. They are views: the store has the record, and they show only recorded data.
 
 Invariants: a reader sees a complete file, old or new, never a part; a file that somebody else has changed is written again;
-    nothing
-is written through a link, or outside of the folder.
+nothing is written through a link, or outside of the folder.
 """
 
 from __future__ import annotations

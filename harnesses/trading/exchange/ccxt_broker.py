@@ -1,13 +1,11 @@
-"""A broker for exchanges supported by ccxt. Tested with Binance spot only; other exchanges are refused or need
-`unproven=True`.
+"""A broker for exchanges supported by ccxt. Tested with Binance spot only; others need `unproven=True`.
 
 Invariant: `find` returns None only once the venue's own clock has passed the time up to which it would accept the order. An
 exchange whose requests do not expire (all except `ccxt_client.LAPSING`) never gives that certainty: an order not found there
 raises `UnknownOutcome` until an operator settles it.
 
 Assumptions: the venue refuses requests after `timestamp + recvWindow`; its clock never goes back by more than `margin_s`; and
-    an
-accepted order is visible within `margin_s`.
+an accepted order is visible within `margin_s`.
 """
 
 from __future__ import annotations

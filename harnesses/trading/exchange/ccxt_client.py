@@ -2,10 +2,10 @@
 
 Invariants:
 
-    one call sends one request: neither this module nor ccxt retries, except `ask`, which is for requests without side effects
-    a signed request carries the time at which it was made, so that the venue refuses it `recv_window_s` later, however long
-    a thread, a cancelled call or the network has delayed it
-    each request uses its own connection, so that a late response is never read as the response to the next request
+    * one call sends one request: neither this module nor ccxt retries, except `ask`, for requests without side effects
+    * a signed request carries the time at which it was made, so that the venue refuses it `recv_window_s` later, however long
+      a thread, a cancelled call or the network has delayed it
+    * each request uses its own connection, so that a late response is never read as the response to the next request
 
 ccxt is synchronous: each exchange object is used by one thread at a time. A cancelled call is abandoned to its thread, which
 returns the object when the call has ended.
@@ -52,8 +52,7 @@ class CcxtOptions:
     """Maximum seconds to connect, and to wait for each further part of a response."""
     recv_window_s: float = field(default=5.0, validator=[gt(0.0)])
     """Seconds for which a request is valid at the venue; Binance allows at most 60. Do not reduce it while an order sent with
-    a
-    larger value has an unknown outcome."""
+    a larger value has an unknown outcome."""
     margin_s: float = field(default=1.0, validator=ge(0.0))
     """Maximum seconds by which the venue's clock may go back, and until an accepted order is visible."""
     patience_s: float = field(default=60.0, validator=ge(0.0))
@@ -157,7 +156,7 @@ class CcxtClient:
                 raise
 
     async def read_clock(self) -> float:
-        """Return the venue's time in ms, freshly asked; its clock is at least that far when this returns."""
+        """Ask the venue for its time, in ms. The venue's clock has reached at least this time on return."""
         return self._set_clock(await self.ask("fetch_time"))
 
     def _set_clock(self, told_ms: object) -> float:

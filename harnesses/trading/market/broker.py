@@ -2,11 +2,11 @@
 
 Every broker must keep these rules; the harness relies on them:
 
-    an order is placed under the given client id and no other
-    `submit` either returns the venue's report, or raises `OrderRefused` if the venue has certainly not accepted the order;
-    any other error means that the outcome is unknown
-    `find` answers only what is certain: None means that the venue does not have the order and never will
-    fills come in the venue's order for each symbol, each once
+    * an order is placed under the given client id and no other
+    * `submit` either returns the venue's report, or raises `OrderRefused` if the venue has certainly not accepted the order;
+      any other error means that the outcome is unknown
+    * `find` answers only what is certain: None means that the venue does not have the order and never will
+    * fills come in the venue's order for each symbol, each once
 """
 
 from __future__ import annotations

@@ -29,8 +29,7 @@ class Instrument:
     """Lot size: units are multiples of it."""
     tick: Decimal | None = None
     """Tick size: prices are multiples of it; None leaves prices unrounded down to `GRAIN`. None is usual, because a cent is
-    small
-    for the price of a share and large for that of a currency."""
+    small for the price of a share and large for that of a currency."""
     min_units: Decimal = ZERO
     min_notional: Decimal = ZERO
     """Minimum of units times price."""

@@ -1,8 +1,7 @@
 """The matching of a simulated venue: how orders and bars change its books. Deterministic, no I/O.
 
 Invariants: cash is never negative and no position is short; what an open order needs is reserved for it; a fill is never
-    better
-than the market was: slippage and rounding go against the taker, a limit is respected, a stop may fill past a gap.
+better than the market was: slippage and rounding go against the taker, a limit is respected, a stop may fill past a gap.
 
     accept    a new order: refused, or open; filled at once as far as the market allows
     match     a slice of the market: first splits, then every open order in order of arrival

@@ -1,8 +1,7 @@
 """The books of a simulated venue (cash, positions, open orders, last prices) and its rules, as storable values.
 
 Invariant: what open orders need is reserved and available: reserved cash never exceeds the cash, nor units to be sold the
-    units
-held.
+units held.
 """
 
 from __future__ import annotations

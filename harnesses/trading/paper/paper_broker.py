@@ -3,8 +3,7 @@
     submit, observe, cancel  ──►  matching (pure)  ──►  ledger: one commit  ──►  the new books take effect
 
 The books belong to the venue, not to the harness, as with a real venue: what was acknowledged survives a `kill -9`, whatever
-the
-harness remembers. Books in memory end with the program; a harness that is to be resumed needs a file.
+the harness remembers. Books in memory end with the program; a harness that is to be resumed needs a file.
 """
 
 from __future__ import annotations
@@ -130,8 +129,7 @@ class PaperBroker:
         return matched
 
     def _number(self, symbol: str, after: Mapping[str, str]) -> int:
-        """Return the number of the last known fill; raise if this venue never made that fill, because it is then another
-        venue."""
+        """Return the number of the last known fill; raise if that fill is from another venue."""
         last, newest = after.get(symbol, "0"), self._ledger.books().fills
         if last.isdecimal() and int(last) <= newest:
             return int(last)

@@ -1,8 +1,7 @@
 """Stores the books of a simulated venue: in memory, or in a small SQLite file of its own.
 
 Invariant: `write` is atomic, and durable when it returns (WAL, `synchronous=FULL`). After a failed write the contents of the
-    disk
-are unknown, so the ledger refuses all calls until it is opened again.
+disk are unknown, so the ledger refuses all calls until it is opened again.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Detects changes to pytest, unittest, built-in functions and the tests' imports. Loaded by judge_plugin.py, never
-imported."""
+"""Detects changes to pytest, unittest, built-in functions and the tests' imports. Loaded by judge_plugin.py."""
 
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 # pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false

@@ -3,8 +3,7 @@
     judge ──settings (a file, removed when read)──►  this  ──lines, each sealed with a key──►  judge
 
 Invariants: pytest, and everything that the tests import from other packages, is loaded before the worktree is on the import
-    path;
-reports go into a file that no longer has a name. If nothing differs from the base, nothing is checked: the code is the
+path; reports go into a file that no longer has a name. If nothing differs from the base, nothing is checked: the code is the
 owner's.
 
 The code under test runs in this process and could fake a test's outcome: running the tests inverted (`turn_round`) shows that.
