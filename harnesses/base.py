@@ -37,13 +37,15 @@ from harnesses.loop import StepLedger, drive, explained, place, run_alone
 from harnesses.messages.requests import ASK_TIMEOUT_S, Request, check_sent, types_of
 from harnesses.runtime import LocalRuntime, Runtime
 from harnesses.state import LoadSteps, PersistentState
-from harnesses.step import Constraints, InputT, LoadedContext, OutputT, StateT, Step, StepYield
+from harnesses.step import Constraints, InputT, LoadedContext, OutputT, StateT, Step
 from harnesses.timing.interval import Every, parse_moment
 from harnesses.timing.schedule import Missed
 
 _NO_CONSTRAINTS: Constraints = MappingProxyType({})
 AskT = TypeVar("AskT")
 AnswerT = TypeVar("AnswerT")
+MessageT = TypeVar("MessageT")
+OtherT = TypeVar("OtherT")
 
 
 _KINDS = {"coroutine": "a coroutine: it has no `yield`", "generator": "a plain generator: write `async def`"}
@@ -130,7 +132,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
             )
 
     @abstractmethod
-    def execute(self) -> AsyncIterator[StepYield[InputT, OutputT] | tuple[InputT, OutputT]]:
+    def execute(self) -> AsyncIterator[tuple[InputT, OutputT]]:
         """Yield `(input, output)` for each step. Write it as an async generator.
 
         It is called anew at each start and restart, with `self.state` as of the last recorded step. Derive everything from
@@ -498,7 +500,15 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
             name=name,
         )
 
-    async def receive(self, *kinds: type) -> Any:
+    @overload
+    async def receive(self) -> Any: ...
+    @overload
+    async def receive(self, kind: type[MessageT], /) -> MessageT: ...
+    @overload
+    async def receive(self, kind: type[MessageT], other: type[OtherT], /) -> MessageT | OtherT: ...
+    @overload
+    async def receive(self, *kinds: type[Any]) -> Any: ...
+    async def receive(self, *kinds: type[Any]) -> Any:
         """Take the oldest message from this harness's mailbox, waiting for one.
 
         The message is consumed by the next `yield`; after a crash before that it is delivered again. A message whose sender
@@ -514,7 +524,15 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         mail = self._surroundings("receive").mail
         return await mail.receive(kinds, in_execute=current_task() is self._task)
 
-    def receive_nowait(self, *kinds: type) -> Any:
+    @overload
+    def receive_nowait(self) -> Any: ...
+    @overload
+    def receive_nowait(self, kind: type[MessageT], /) -> MessageT: ...
+    @overload
+    def receive_nowait(self, kind: type[MessageT], other: type[OtherT], /) -> MessageT | OtherT: ...
+    @overload
+    def receive_nowait(self, *kinds: type[Any]) -> Any: ...
+    def receive_nowait(self, *kinds: type[Any]) -> Any:
         """Take the oldest message from this harness's mailbox without waiting; see `receive`.
 
         Raises:

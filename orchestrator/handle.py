@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Generic, cast
 
 import msgspec
 import trio
@@ -31,18 +31,38 @@ _PAGE = 256
 """How many committed steps are read at a time."""
 
 
-class Order:
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    HandleStateT = TypeVar("HandleStateT", covariant=True, default=Any)
+    HandleInputT = TypeVar("HandleInputT", covariant=True, default=Any)
+    HandleOutputT = TypeVar("HandleOutputT", covariant=True, default=Any)
+    ResultT = TypeVar("ResultT", covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    HandleStateT = TypeVar("HandleStateT", covariant=True)
+    HandleInputT = TypeVar("HandleInputT", covariant=True)
+    HandleOutputT = TypeVar("HandleOutputT", covariant=True)
+    ResultT = TypeVar("ResultT", covariant=True)
+
+
+class Order(Generic[ResultT]):
     """An order that was given. Awaiting it is optional, and returns when the order is recorded or carried out."""
 
-    def __init__(self, wait: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    def __init__(self, wait: Callable[[], Coroutine[Any, Any, ResultT]]) -> None:
         self._wait = wait
 
-    def __await__(self) -> Generator[Any, Any, Any]:
+    def __await__(self) -> Generator[Any, Any, ResultT]:
         return self._wait().__await__()
 
 
-class Handle:
-    """One harness as its operator sees it. Orders take effect at once; awaiting one waits until it is recorded."""
+class Handle(Generic[HandleStateT, HandleInputT, HandleOutputT]):
+    """One harness as its operator sees it. Orders take effect at once; awaiting one waits until it is recorded.
+
+    Type checkers know what the steps of a handle hold: `Orchestrator.start` returns a `Handle[StateT, InputT, OutputT]` for a
+    `BaseHarness[StateT, InputT, OutputT]`. Without type arguments they may be anything.
+    """
 
     __slots__ = ("_child", "_context")
 
@@ -87,15 +107,15 @@ class Handle:
         """Wait until the harness has ended, and return its outcome."""
         return await self._child.wait_done()
 
-    def pause(self) -> Order:
+    def pause(self) -> Order[None]:
         """Pause the harness at its next step boundary. The pause outlasts restarts of the harness and of the program."""
         return recorded(self._child.orders.pause())
 
-    def resume(self) -> Order:
+    def resume(self) -> Order[None]:
         """Let a paused harness continue."""
         return recorded(self._child.orders.resume())
 
-    def stop(self, grace: float | None = None) -> Order:
+    def stop(self, grace: float | None = None) -> Order[Outcome]:
         """Stop the harness at its next step boundary, or at its next wait. Starting it again resumes it.
 
         Args:
@@ -106,7 +126,7 @@ class Handle:
         self._child.orders.stop(grace)
         return Order(self.wait)
 
-    def send(self, message: object) -> Order:
+    def send(self, message: object) -> Order[None]:
         """Put a message, any value that JSON can represent, into the harness's mailbox. Awaiting the order waits for the disk.
 
         Raises:
@@ -147,7 +167,7 @@ class Handle:
             raise UsageError(f"query {name!r}: harness {self.name!r} has not been loaded yet: expected a moment later")
         return ask_query(self._child.harness, name, args)
 
-    def steps(self, after: int = 0) -> Steps:
+    def steps(self, after: int = 0) -> Steps[HandleInputT, HandleOutputT]:
         """Iterate over the committed steps from number `after + 1`, past and live, without gap or repeat.
 
         The iteration ends when the harness has ended and its last step was returned. If the iterating code is itself a harness
@@ -158,7 +178,7 @@ class Handle:
 
 
 @define(eq=False)
-class Steps:
+class Steps(Generic[HandleInputT, HandleOutputT]):
     """An async iterator over the committed steps of one harness."""
 
     _child: Child
@@ -168,10 +188,10 @@ class Steps:
     """Highest step number that was looked for and not found in the store: it was pruned, or another run has it."""
     _page: list[StepRecord] = field(factory=list[StepRecord])
 
-    def __aiter__(self) -> Steps:
+    def __aiter__(self) -> Steps[HandleInputT, HandleOutputT]:
         return self
 
-    async def __anext__(self) -> StepRecord:
+    async def __anext__(self) -> StepRecord[HandleInputT, HandleOutputT]:
         child = self._child
         while not self._page:
             await child.recorded.until(lambda: self._has_news() or child.done)
@@ -199,7 +219,7 @@ class Steps:
         return [self._child.types.record(record) for record in records]
 
 
-def recorded(receipt: Receipt | None) -> Order:
+def recorded(receipt: Receipt | None) -> Order[None]:
     """Return an order that completes when its record is on disk, or at once if there is nothing to record."""
 
     async def wait() -> None:
@@ -211,7 +231,7 @@ def recorded(receipt: Receipt | None) -> Order:
     return Order(wait)
 
 
-def answered(receipt: Receipt) -> Order:
+def answered(receipt: Receipt) -> Order[bool]:
     """Return an order that completes when its record is on disk, and whose result is whether it changed anything."""
 
     async def wait() -> bool:

@@ -53,7 +53,7 @@ class OperatorRestarts:
     _ordered: dict[str, _Ordered] = field(factory=dict[str, _Ordered])
     """The last order for each harness that had to be stopped first."""
 
-    def order(self, name: str, grace_s: float | None) -> Order:
+    def order(self, name: str, grace_s: float | None) -> Order[Handle]:
         """Restart a harness; stop it first if it is running. Awaiting the order returns a handle once the next life has begun.
 
         Raises:

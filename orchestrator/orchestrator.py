@@ -28,6 +28,7 @@ from harnesses.diagnostics.uncaught_errors import note, told_in_a_line
 from harnesses.files.private_files import conceal_file, conceal_key
 from harnesses.governor import Governor
 from harnesses.runtime import ApprovalRule
+from harnesses.step import InputT, OutputT, StateT
 from harnesses.timing.clock import WallClock, now_s
 from orchestrator.child_spec import (
     ChildSpec,
@@ -195,7 +196,7 @@ class Orchestrator:
 
     def start(
         self,
-        harness: BaseHarness[Any, Any, Any],
+        harness: BaseHarness[StateT, InputT, OutputT],
         *,
         name: str,
         restart: Restart | str = Restart.TRANSIENT,
@@ -210,7 +211,7 @@ class Orchestrator:
         governor: Governor | None = None,
         approve: ApprovalRule | None = None,
         renew: Renew | None = None,
-    ) -> Handle:
+    ) -> Handle[StateT, InputT, OutputT]:
         """Start a harness, or resume it if the store knows the name. Does not wait.
 
         Args:
@@ -282,7 +283,7 @@ class Orchestrator:
     def _handle(self, child: Child) -> Handle:
         return Handle(child, self._context)
 
-    def restart(self, name: str, grace: float | None = None) -> Order:
+    def restart(self, name: str, grace: float | None = None) -> Order[Handle]:
         """Restart a harness that has ended in any way, or stop a running one and start it again. Its siblings are unaffected.
 
         It is started with the options it was started with, from its last recorded step; earlier restarts no longer count.
@@ -424,7 +425,7 @@ class Orchestrator:
         check_seconds(grace=grace)
         self._shutdown.stop(grace, "the orchestrator was stopped")
 
-    def approve(self, id: str, *, by: str, reason: str = "") -> Order:
+    def approve(self, id: str, *, by: str, reason: str = "") -> Order[bool]:
         """Approve a request of a harness; `store.approvals()` lists them. Awaiting the order waits for the disk and returns
         whether it changed anything.
 
@@ -433,11 +434,11 @@ class Orchestrator:
         """
         return answered(self._context.approvals.respond(id, "approved", by, reason))
 
-    def deny(self, id: str, *, by: str, reason: str = "") -> Order:
+    def deny(self, id: str, *, by: str, reason: str = "") -> Order[bool]:
         """Deny a harness's request, even one that was approved but not used yet; see `approve`."""
         return answered(self._context.approvals.respond(id, "denied", by, reason))
 
-    def reopen(self, id: str, *, by: str, reason: str = "") -> Order:
+    def reopen(self, id: str, *, by: str, reason: str = "") -> Order[bool]:
         """Withdraw a request that was denied or has expired: the harness asks again when it is next started; see `approve`.
         Nothing is started.
         """

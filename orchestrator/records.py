@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
 from attrs import field, frozen
@@ -14,18 +14,30 @@ from harnesses.step import StateDelta
 from orchestrator.events import current_kind
 from orchestrator.lifecycle import Status
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    RecordInputT = TypeVar("RecordInputT", covariant=True, default=Any)
+    RecordOutputT = TypeVar("RecordOutputT", covariant=True, default=Any)
+else:
+    # Type checkers know defaults of type variables; the `TypeVar` of Python 3.11 has none.
+    from typing import TypeVar
+
+    RecordInputT = TypeVar("RecordInputT", covariant=True)
+    RecordOutputT = TypeVar("RecordOutputT", covariant=True)
+
 
 @frozen
-class StepRecord:
-    """A committed step: the fields of `Step`, with its place in the store."""
+class StepRecord(Generic[RecordInputT, RecordOutputT]):
+    """A committed step: the fields of `Step`, with its place in the store. Without type arguments they are plain data."""
 
     harness: str
     attempt: int
     seq: int
     step_number: int
     timestamp: datetime
-    input: Any
-    output: Any
+    input: RecordInputT
+    output: RecordOutputT
     state_delta: StateDelta
 
 

@@ -221,16 +221,20 @@ def deep_classes(project: Project) -> Iterator[str]:
             yield f"{name} has {levels(name)} levels"
 
 
+CHECKERS = frozenset({"typing_extensions"})
+"""Packages that every type checker brings along: imported under `TYPE_CHECKING`, never when the program runs."""
+
+
 def undeclared_packages(project: Project) -> Iterator[str]:
     """Find packages of others that are neither the core's nor an extra's, and extras that are imported at once."""
     for name, tree in project.trees.items():
         found = {module.split(".")[0] for module in project.imports(name) if module not in project.texts}
         others = found - sys.stdlib_module_names - set(SPINES)
         commands = {OF_COMMAND} if _within(name, ("orchestrator.cli",)) else set[str]()
-        yield from (f"{name} imports {other}" for other in others - CORE - EXTRAS - commands)
+        yield from (f"{name} imports {other}" for other in others - CORE - EXTRAS - CHECKERS - commands)
         at_once = {alias.name.split(".")[0] for node in tree.body if isinstance(node, ast.Import) for alias in node.names}
         at_once |= {(node.module or "").split(".")[0] for node in tree.body if isinstance(node, ast.ImportFrom)}
-        yield from (f"{name} imports the extra {other} at once" for other in at_once & EXTRAS)
+        yield from (f"{name} imports the extra {other} at once" for other in at_once & (EXTRAS | CHECKERS))
 
 
 RULES = (

@@ -64,7 +64,7 @@ class Api:
     store: Roster | None
     handles: Callable[[], Sequence[Handle]]
     metrics: Callable[[], Awaitable[bytes]]
-    restart: Callable[[str, float | None], Order] | None = None
+    restart: Callable[[str, float | None], Order[Handle]] | None = None
     threads: trio.CapacityLimiter = field(factory=lambda: trio.CapacityLimiter(1))
 
     async def answer(self, request: Request) -> Response:
@@ -142,7 +142,7 @@ class Api:
         )
 
     async def _start(
-        self, handle: Handle, verb: str, grace_s: float | None, restart: Callable[[str, float | None], Order]
+        self, handle: Handle, verb: str, grace_s: float | None, restart: Callable[[str, float | None], Order[Handle]]
     ) -> Response:
         """Start a harness again, or restart a running one, and return its new status."""
         if verb == "start" and handle.outcome is None and handle.status is not Status.BACKING_OFF:

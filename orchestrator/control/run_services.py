@@ -139,7 +139,7 @@ class RunServices:
     _wanted: Wanted
     _recorder: Recorder
     _handles: Callable[[], Sequence[Handle]]
-    _restart: Callable[[str, float | None], Order]
+    _restart: Callable[[str, float | None], Order[Handle]]
     control_path: Path | None = None
     """Path of the control socket; None if there is none."""
     metrics_address: Address | None = None

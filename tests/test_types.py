@@ -1,0 +1,109 @@
+"""What type checkers know of steps, handles and messages, and how they say that a yield has the wrong type."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+
+KNOWN = """\
+from collections.abc import AsyncIterator
+from attrs import frozen
+from harnesses import BaseHarness, Request
+from orchestrator import Handle, Orchestrator
+from typing_extensions import reveal_type
+
+@frozen
+class Count:
+    total: int = 0
+
+class Counting(BaseHarness[Count, str, int]):
+    async def execute(self) -> AsyncIterator[tuple[str, int]]:
+        reveal_type(self.state)  # Count
+        reveal_type(self.step_history[0].input)  # str
+        reveal_type(await self.receive(Count))  # Count
+        reveal_type(await self.receive(Count, Request))  # Count | Request
+        reveal_type(await self.receive())  # Any
+        reveal_type(self.receive_nowait(Count))  # Count
+        yield "one", 1
+
+async def main() -> None:
+    async with Orchestrator() as orchestrator:
+        handle = orchestrator.start(Counting(Count()), name="count")
+        reveal_type(handle)  # Handle[Count, str, int]
+        async for step in handle.steps():
+            reveal_type(step.input)  # str
+            reveal_type(step.output)  # int
+        reveal_type(handle.outcome)  # Outcome | None
+        reveal_type(await handle.stop())  # Outcome
+        handles: list[Handle] = [handle]
+        reveal_type([step async for step in handles[0].steps()][0].output)  # Any
+"""
+WRONG = """\
+from collections.abc import AsyncIterator
+from harnesses import BaseHarness
+
+class Counting(BaseHarness[int, int, int]):
+    async def execute(self) -> AsyncIterator[tuple[int, int]]:
+        yield "text", 2
+"""
+UNLIKE = WRONG.replace("tuple[int, int]", "tuple[str, int]")
+CHECKERS = ("mypy", "pyright")
+
+
+def check(checker: str, folder: Path, text: str) -> list[str]:
+    """Return what a checker prints of a program, in strict mode."""
+    path = folder / "program.py"
+    path.write_text(text)
+    (folder / "pyrightconfig.json").write_text(f'{{"typeCheckingMode": "strict", "extraPaths": ["{ROOT}"]}}')
+    (folder / "mypy.ini").write_text(f"[mypy]\nstrict = true\nmypy_path = {ROOT}\ncache_dir = {ROOT}/.mypy_cache\n")
+    command = Path(sys.executable).with_name(checker)
+    if not command.exists() and shutil.which(checker) is None:
+        pytest.skip(f"{checker} is not installed")
+    words = [str(command) if command.exists() else checker, "program.py"]
+    ended = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    lines = [
+        line for line in ended.stdout.splitlines() if line.strip() and not re.match(r"Found \d|\d+ errors?,|/.*py$", line)
+    ]
+    assert lines, ended.stderr
+    return lines
+
+
+def shortened(line: str) -> str:
+    """Return a type without the modules that its names are in."""
+    found = re.search(r'is "([^"]+)"$', line)
+    return re.sub(r"\b(?:\w+\.)+(?=\w)", "", found[1] if found else line)
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_steps_handles_and_messages_are_typed(checker: str, tmp_path: Path) -> None:
+    wanted = re.findall(r"reveal_type\(.*\)  # (.*)", KNOWN)
+
+    lines = check(checker, tmp_path, KNOWN)
+
+    assert not [line for line in lines if "error" in line]
+    assert [shortened(line) for line in lines if re.search(r'(?:Revealed type|Type of ".*") is "', line)] == wanted
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_a_yield_of_the_wrong_type_is_told_in_two_lines(checker: str, tmp_path: Path) -> None:
+    lines = check(checker, tmp_path, WRONG)
+
+    assert len(lines) <= 2, lines
+    assert "program.py:6:" in lines[0]
+    assert "error" in lines[0]
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_a_yield_type_that_the_class_does_not_declare_is_told(checker: str, tmp_path: Path) -> None:
+    lines = check(checker, tmp_path, UNLIKE)
+
+    assert len(lines) <= 7, lines
+    assert "execute" in lines[0]
+    assert any('"AsyncIterator[tuple[int, int]]"' in line for line in lines)
