@@ -30,8 +30,7 @@ from harnesses.redaction.secret_values import SAID, STAGES
 _WINDOW = 1 << 20
 """Bytes per call of the engine: 3 ms."""
 _ENGINE_AFTER = 200
-"""Texts that are checked one by one before the engine is built. Building it takes as long as checking 2,000 texts: too long for
-a command that prints a few lines."""
+"""Texts checked one by one before the engine is built, which takes as long as checking 2,000: too long for a short command."""
 _checked = count()
 _LONGEST = 1 << 10
 """Maximum length of a match, in bytes: the overlap of two windows."""
