@@ -27,9 +27,9 @@ class UserRepository:
     path: Path
     """The given path: a worktree, whose HEAD is used, or the repository itself."""
     head: str | None
-    """The branch that HEAD names, whether it exists or not; None if HEAD is detached."""
+    """The branch that HEAD points to, which need not exist yet; None if HEAD is detached."""
     format: str
-    """Hash of object names: `sha1` or `sha256`."""
+    """Hash algorithm of object names: `sha1` or `sha256`."""
 
     def through(self, git: Git) -> UserRepository:
         """Return a copy that uses another git."""

@@ -47,7 +47,7 @@ def of_kind(error: BaseException, kind: type[BaseException]) -> Iterator[BaseExc
 
 
 def _parts(error: BaseException) -> Iterator[tuple[tuple[BaseException, ...], bool]]:
-    """Yield the direct members of each group, and whether any of them is a group."""
+    """Yield the direct members of each nested group, and whether any member is itself a group."""
     waiting: list[tuple[BaseException, ...]] = [(error,)]
     while waiting:
         inside = waiting.pop()

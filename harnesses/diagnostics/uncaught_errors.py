@@ -1,8 +1,8 @@
-"""How an error of this project is printed that nothing catches: one line with place, cause and remedy, without a traceback.
+"""How an uncaught error of this project is printed: one line with place, cause and remedy, without a traceback.
 
-The law: a crash of the author's code keeps its traceback, from the author's first line on. Python's own hook is replaced only
-once an error of this project leaves a harness or an orchestrator, only if nobody else has replaced it, and not at all with
-`ORCHESTRATOR_TRACEBACK=1`. Whatever is not entirely of this project is handed to Python's own hook.
+Invariant: a crash of the author's code keeps its traceback, from the author's first line on. Python's own hook is replaced
+only once an error of this project leaves a harness or an orchestrator, only if nobody else has replaced it, and not at all
+with `ORCHESTRATOR_TRACEBACK=1`. Whatever is not entirely of this project is handed to Python's own hook.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ class Anchored:
         return self.anchor.astimezone(UTC) + timedelta(microseconds=micros)
 
     def index_at(self, moment: datetime) -> int:
-        """Return the largest number whose tick is due at or before `moment`; negative before the anchor."""
+        """Return the largest tick number whose tick is due at or before `moment`; negative before the anchor."""
         if days := self._days:
             local = moment.astimezone(self.anchor.tzinfo).replace(tzinfo=None)
             guess = (local - self.anchor.replace(tzinfo=None)) // timedelta(days=days)

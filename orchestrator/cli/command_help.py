@@ -40,7 +40,7 @@ class Row:
     """An argument or an option."""
 
     name: str
-    """As it is given: `NAME`, `--after N`."""
+    """Its form on the command line: `NAME`, `--after N`."""
     usage: str
     """An argument in the usage line; empty for an option."""
     help: str
@@ -48,7 +48,7 @@ class Row:
 
 @frozen
 class VerbHelp:
-    """What there is to say of a verb."""
+    """The help of a verb."""
 
     verb: Verb
     body: str

@@ -1,6 +1,6 @@
-"""Where a command may write what it has read: to any file but one that a store needs.
+"""Where a command may write its output: any file except those that a store needs.
 
-The law: neither a store is written to, nor what lies beside one under a name of its own, whichever way or link leads there.
+Invariant: neither a store nor one of the files beside it is overwritten, whatever path or link leads there.
 """
 
 from __future__ import annotations

@@ -26,12 +26,12 @@ def prepare() -> None:
 
 
 def _nowhere() -> TextIO:
-    """Open the null device; under the lowest number that is free, so that no other file gets that of a closed stream."""
+    """Open the null device at the lowest free file descriptor, so that no other file gets that of a closed stream."""
     return open(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8", closefd=False)
 
 
 def say(text: str) -> None:
-    """Talk on standard error. If nobody listens any more, that is no reason to end."""
+    """Print to standard error. A closed standard error is ignored."""
     try:
         print(text, file=sys.stderr, flush=True)
     except OSError:

@@ -1,6 +1,6 @@
 """Writing to a store from outside of the program that runs on it: one operation, one commit, no waiting for the program.
 
-The law: a store is written to, never made: one that is not there is the mistake of whoever gave its path.
+Invariant: an existing store is written to, and none is ever created: a missing store means that the path is wrong.
 """
 
 from __future__ import annotations

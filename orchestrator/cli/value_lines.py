@@ -1,7 +1,7 @@
 """Values as lines: JSON for programs, columns for people. What agents wrote is inert in both. Pure.
 
-The law: a line holds no secret, and no character that a terminal acts upon. In JSON such characters are written as escapes, so
-nothing else is lost; in lines for people they are written out.
+Invariant: a line holds no secret, and no character that a terminal acts upon. In JSON such characters are written as escapes,
+so nothing else is lost; in lines for people they are written out.
 """
 
 from __future__ import annotations

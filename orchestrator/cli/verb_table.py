@@ -36,7 +36,7 @@ VERBS = (
     Verb("guard", "operate.guard_verb:guard", "Tell whether a command needs human approval.", RUN),
     Verb("contract", "read.contract_verb:contract", "Check a builder's contract before it is handed in.", RUN),
     Verb("completion", "completion_verb:completion", "Print a script that completes this command in a shell.", RUN),
-    Verb("status", "read.status_verbs:status", "Show how far each harness is.", WATCH),
+    Verb("status", "read.status_verbs:status", "Show the status and progress of each harness.", WATCH),
     Verb("watch", "read.watch_verb:watch", "Follow a running program until it ends.", WATCH),
     Verb("steps", "read.status_verbs:steps", "Show the recorded steps of a harness.", WATCH),
     Verb("show", "read.status_verbs:show", "Show everything about one step.", WATCH),
@@ -49,7 +49,7 @@ VERBS = (
     Verb("approve", "operate.approval_verbs:approve", "Approve what a harness has asked for.", ACT),
     Verb("deny", "operate.approval_verbs:deny", "Deny what a harness has asked for.", ACT),
     Verb("approvals reopen", "operate.approval_verbs:approvals", "Have a denied or expired request asked again.", ACT),
-    Verb("effects settle", "operate.effect_verbs:effects", "Record what became of an effect of unknown outcome.", ACT),
+    Verb("effects settle", "operate.effect_verbs:effects", "Record the outcome of an effect whose outcome is unknown.", ACT),
     Verb("pause", "operate.live_verbs:pause", "Hold a harness at its next step boundary.", ACT),
     Verb("resume", "operate.live_verbs:resume", "Let a paused harness continue.", ACT),
     Verb("stop", "operate.live_verbs:stop", "Stop a harness at its next step boundary.", ACT),
@@ -70,7 +70,9 @@ VERBS = (
     Verb("sql", "query.sql_verb:sql", "Run a read-only SQL query over what was recorded.", LOOK_BACK),
     Verb("memory", "read.memory_verbs:memory", "List what agents have learned.", LOOK_BACK),
     Verb("memory list", "read.memory_verbs:memory", "List what a memory holds.", LOOK_BACK),
-    Verb("memory show", "read.memory_verbs:memory", "Show one episode or fact, and who was told of it.", LOOK_BACK),
+    Verb(
+        "memory show", "read.memory_verbs:memory", "Show one episode or fact, and the harnesses that recalled it.", LOOK_BACK
+    ),
     Verb("memory check", "read.memory_verbs:memory", "Check that a memory is in order.", LOOK_BACK),
     Verb("memory export", "read.memory_verbs:memory", "Write everything in a memory, one JSON object a line.", KEEP),
     Verb("memory retract", "read.memory_verbs:memory", "Retract an episode or a fact, and what was derived from it.", KEEP),

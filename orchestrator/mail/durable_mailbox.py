@@ -119,7 +119,7 @@ class Mailbox:
         await self._bell.until(lambda: self._page or self._newest > self._cursor)
 
     async def wait_more(self) -> None:
-        """Wait until there may be messages that were not read yet."""
+        """Wait until there may be unread messages."""
         read = self._cursor
         await self._bell.until(lambda: self._cursor != read or self._newest > self._cursor)
 
@@ -128,7 +128,7 @@ class Mailbox:
         await self._bell.until(lambda: self.replies != seen)
 
     def settle(self, used: Sequence[Message]) -> None:
-        """Forget the messages that a recorded step consumed; a background task may have taken more since, for the next."""
+        """Forget the messages that a recorded step consumed; those that a background task took since are for the next."""
         if self.taken is not None:
             self.taken = self.taken[len(used) :] or None
 

@@ -37,7 +37,7 @@ WATCH_S = 0.2
 """Seconds of real time between two checks, whatever Trio's clock."""
 _PAGE = 1000
 _TRIES = 5_000
-"""Milliseconds after which a harness started here counts as unknown to the store."""
+"""Tries, one per millisecond, before a harness that runs here counts as unknown to the store."""
 
 
 @define(eq=False, repr=False)

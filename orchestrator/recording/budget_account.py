@@ -54,7 +54,7 @@ RUN = "run"
 
 
 def pool_name(kind: str, name: str) -> str:
-    """Return the name in the store of the pool of a harness, a supervisor or a shared pool. These names contain no `/`."""
+    """Return the stored name of a pool: that of a harness, a supervisor or a shared pool. `name` contains no `/`."""
     return f"{kind}/{name}"
 
 

@@ -378,7 +378,7 @@ class Recorder:
             refuse(slot, self._again())
 
     def _again(self) -> StoreLost:
-        """Return a new error each time: an exception raised in a thousand tasks would collect a thousand tracebacks."""
+        """Return a new copy of the error: one exception raised in a thousand tasks would collect a thousand tracebacks."""
         assert self._lost is not None
         error = StoreLost(str(self._lost))
         error.__cause__ = self._lost.__cause__

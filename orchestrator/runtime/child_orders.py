@@ -151,7 +151,7 @@ class ChildOrders:
         self._bell.ring()
 
     def stopped(self) -> events.Stopped:
-        """Return the event for an ordered end."""
+        """Return the event for a stop by order."""
         # A restart by order keeps the pause; a stop ends it.
         paused = self.is_paused and (self.program_ends or self.then is not None)
         return events.Stopped(self.stopping or "stopped", paused=paused, program_ended=self.program_ends)

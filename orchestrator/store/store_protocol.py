@@ -170,7 +170,7 @@ class Remark:
 
 @frozen
 class Past:
-    """What a fork copies from another store."""
+    """The records that a fork copies from another store."""
 
     location: str
     harness_class: str

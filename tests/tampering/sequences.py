@@ -1,6 +1,6 @@
 """Random sequences of run, prune, fork, kill, vacuum and seal: `python -m tests.tampering.sequences [--count N] [--seed N]`.
 
-The law: nobody tampers, so after each act both verifiers say untouched, and the store opens and can be pruned again. A head
+Invariant: nobody tampers, so after each act both verifiers say untouched, and the store opens and can be pruned again. A head
 that was noted after an earlier act is known for as long as the seal that it names has not been pruned.
 """
 

@@ -1,6 +1,6 @@
 """What the venue keeps: cash, positions, orders, trades. Pure: time and price are arguments, money is `Decimal`.
 
-The law: what is free, what is locked and what was traded always come to what was paid in.
+Invariant: the free, locked and traded amounts always add up to the deposits.
 """
 
 from __future__ import annotations

@@ -71,11 +71,11 @@ def read_marks(text: str, note: Callable[[str], None]) -> Marked:
 
 @define
 class _Reading:
-    """A text from which one kind of mark after the other is removed."""
+    """A text from which marks are removed, one kind at a time."""
 
     text: str
     visible: str
-    """The text without everything in backticks."""
+    """The text with everything in backticks removed."""
     note: Callable[[str], None]
     found_ids: list[str] = field(factory=list[str])
     after: list[str] = field(factory=list[str])

@@ -93,7 +93,7 @@ _ALWAYS_INSIDE = frozenset({"name", "status", "evidence", "stage_id", "work_done
 
 
 def _plain(value: Any, always: frozenset[str] = _ALWAYS_INSIDE) -> Any:
-    """Return the non-empty fields, followed by those of `more`."""
+    """Return the fields that are not empty or are named in `always`, followed by those of `more`."""
     more = value["more"]
     made: dict[str, Any] = {}
     for name, item in value.items():

@@ -41,7 +41,7 @@ class Grade(IntEnum):
 
     @property
     def word(self) -> str:
-        """The name as it is written."""
+        """The name of the grade as it is written in JSON: lower case."""
         return self.name.lower()
 
 

@@ -3,12 +3,12 @@
     max_steps, max_cost      Budget        enforced by the budget: see `terms`
     deadline_s               deadline_s    enforced by the harness's clock: see `terms`
     max_drawdown, …          figures       `account_limits`: blocks
-    no_progress              fingerprints  `loop_detection`: tells, restarts, or blocks
+    no_progress              fingerprints  `loop_detection`: reports, restarts, or blocks
 
-    policy     of no progress
-    tell       a finding with the step, and `tell` is called with it; repeated after as many steps more
+    policy     effect when no progress is made
+    tell       a finding with the step, and `tell` is called with it; repeated after the same number of steps
     restart    a finding, and the attempt ends with `NoProgressMade`: a fresh one begins, as its supervision allows.
-               After three attempts that end in the same loop a person has to decide
+               After three attempts that end in the same loop, a person has to decide
     block      a finding, and the harness is blocked
 
 Invariants: the watch's own state is stored with each step, in a few hundred bytes, so it survives restarts and crash loops. A

@@ -134,7 +134,7 @@ TIMES = {
 """Activities, from dark to light."""
 _DARK = ("own work", "agent", "effects")
 _LEAST_WRITTEN, _LEAST_NAMED = 0.045, 0.17
-"""Minimum shares that have room for their figure, and for their name too."""
+"""Minimum shares of a bar with room for a figure, and with room for a figure and a name."""
 _TIME_SPENT = """
     SELECT harness, sum(greatest(work_us - agent_us - effects_us - waiting_us, 0)) / 1e6, sum(agent_us) / 1e6,
            sum(effects_us) / 1e6, sum(commit_us) / 1e6, sum(waiting_us) / 1e6,

@@ -54,11 +54,11 @@ class Picture:
         return drawn
 
     def save(self, path: str | Path) -> Path:
-        """Write it to a file in the format of its suffix: `.svg`, `.png`, or `.json` for Vega-Lite.
+        """Write the chart to a file in the format of its suffix: `.svg`, `.png`, or `.json` for Vega-Lite.
 
         Raises:
-            UsageError: it has another suffix.
-            OSError: it cannot be written.
+            UsageError: the file has another suffix.
+            OSError: the file cannot be written.
         """
         target = Path(path)
         ways: dict[str, Callable[[], bytes]] = {

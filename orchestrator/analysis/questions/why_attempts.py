@@ -32,7 +32,7 @@ class Link:
 
 
 def link(text: str, event: Said, step: int | None = None) -> Link:
-    """Return a sentence about an event."""
+    """Return a sentence about an event as a link of the chain of causes."""
     return Link(text, event.harness, event.attempt, event.step if step is None else step, event.at, event.seq)
 
 

@@ -150,7 +150,7 @@ def _sent_while(run: Run, messages: Iterable[MessageFact]) -> dict[int, MessageF
 
 
 def spent(run: Run, name: str) -> list[tuple[list[str], dict[str, Any]]]:
-    """Return what a harness has spent, from each settled reservation: pools and amounts."""
+    """Return the pools and amounts of each settled reservation of a harness."""
     return [(list(pools or ()), decode(amounts) if amounts else {}) for pools, amounts in run.rows(_BUDGETS, [name])]
 
 

@@ -59,7 +59,7 @@ def examine(checks: Mapping[str, Callable[[], Iterable[Check]]]) -> Iterator[Che
 
 
 def of_error(check: str, error: Exception) -> Check:
-    """Return one of our errors as a finding: what is wrong, and after its last semicolon what to do."""
+    """Return an error of this project as a finding: the fix is the text after the last semicolon of its message."""
     text = one_line(str(error), 1000)
     finding, _, fix = text.rpartition("; ")
     return fail(check, finding or text, fix if finding else "correct it")

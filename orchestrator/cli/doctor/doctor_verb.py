@@ -38,11 +38,11 @@ class Patient:
 def doctor(file: FilePath | None = None, /, *, repair: bool = False, common: Common = USUAL) -> int:
     """Check the set-up, the store and a run file.
 
-    FILE is a run file: it is read, and each of its harnesses is made, in a process of its own; none is run. Nothing is
+    The run file is read, and each of its harnesses is created in a separate process but not run. Nothing is
     written to the store, and no check waits for long. Each finding says what to do.
 
-    With --repair it checks nothing else. It upgrades a store of an earlier version to the current schema; and if a known
-    defect of an earlier version is all that is wrong with what is recorded, it repairs that and records what was found, what
+    With --repair it checks nothing else. It upgrades a store of an earlier version to the current schema; and if the only
+    errors in the records come from a known defect of an earlier version, it repairs them and records what was found, what
     was done, by whom, and what can no longer be proven. If anything else is wrong, the records are left as they are. No
     program may run on the store.
 
@@ -51,7 +51,7 @@ def doctor(file: FilePath | None = None, /, *, repair: bool = False, common: Com
 
     Args:
         file: a run file to check
-        repair: upgrade the store from an earlier version, and repair what a known defect left
+        repair: upgrade the store from an earlier version, and repair the damage of a known defect
     """
     patient = _patient(file, common)
     if repair:
@@ -122,7 +122,7 @@ _WITHIN: Mapping[str, Callable[[Path], Iterable[Check]]] = {
     "approvals": doctor_work.approvals,
     "secrets": doctor_work.secrets,
 }
-"""What there is to look at in a store that opens."""
+"""Checks, by name, of a store that can be opened."""
 
 
 def fields(check: Check) -> dict[str, str]:

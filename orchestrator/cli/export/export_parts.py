@@ -1,6 +1,6 @@
 """The verb `export` into a folder of parts: `harness=x/day=2026-11-22/part-<first seq>-<last seq>.parquet`, and more later.
 
-The law: what the folder's `_export.json` says is exported, is there, once. A part is written under another name first, and
+Invariant: what the folder's `_export.json` lists is there, once. A part is written under another name first, and
 counts when that file says so; so a run that was killed leaves parts that the next one removes and writes again.
 """
 

@@ -2,13 +2,13 @@
 
     records     every record as it is: with them alone, all that can be asked of a run can be answered
     steps       a row for each step; input and output are JSON
-    events      every record that is no step and says nothing of an effect: lifecycle, messages, output, what is attached …
+    events      every record that concerns neither a step nor an effect: lifecycle, messages, output, what is attached …
     effects     what is known of each effect now
-    messages    each message, and the step that has used it up
+    messages    each message, and the step that consumed it
     approvals   each request, and what has become of it
 
-The law: rows come in order of `seq`, page by page, from after one number up to another; what is recorded meanwhile is left
-out. The first three only grow, so an export of them can be gone on with; of the others a row can still change.
+Invariant: rows come in order of `seq`, page by page, after one number and up to another; what is recorded meanwhile is left
+out. The first three tables only grow, so an export of them can be continued; rows of the others can still change.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def prune(
         names: only these harnesses (default: all)
         older_than: delete what is older: 30d, 12h, 4w
         keep: delete all but the last N steps of each harness
-        context: keep so many steps of a harness that can continue: its max_context_steps, or more (default: 100)
+        context: keep this many steps of a harness that can continue: its max_context_steps, or more (default: 100)
         dry_run: only report what would be deleted, and what would stay and why
         vacuum: give the space back, if no program runs on the store
     """

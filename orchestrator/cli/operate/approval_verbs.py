@@ -42,8 +42,8 @@ RequestId = Annotated[Words, Parameter(metavar="ID")]
 def default(name: Name | None = None, /, *, all: bool = False, common: Common = USUAL) -> int:
     """Show what waits for human approval.
 
-    A harness that waits for an approval stands still, and no other; its clocks do too. A request survives a stop and a
-    restart, and is not made twice.
+    Only the harness that waits for an approval is held; its clocks are stopped too. A request survives a stop and a restart,
+    and is not made twice.
 
     Exit codes: 4 if something waits for approval, 0 if nothing does.
 
@@ -67,9 +67,9 @@ def default(name: Name | None = None, /, *, all: bool = False, common: Common = 
 def reopen(id: RequestId, /, *, by: By = None, reason: Words = "", start: bool = False, common: Common = USUAL) -> int:
     """Have a denied or expired request asked again.
 
-    The request, and what was answered to it, count no more. The harness asks again, under another ID, when it is started
+    The request and its answer no longer count. The harness asks again, under another ID, when it is started
     again: `orchestrator start NAME` where its program still runs, else `orchestrator run FILE`. Reopening alone starts
-    nothing; --start does both. To reopen it again changes nothing.
+    nothing; --start does both. Reopening it again changes nothing.
 
     Args:
         id: the id of the request, as `orchestrator approvals --all` shows it
@@ -105,7 +105,7 @@ def deny(id: RequestId, /, *, by: By = None, reason: Words = "", common: Common 
 
     The answer is for exactly the action that `orchestrator approvals --json` shows, in that step of that harness. A denial is
     final, and overrides an approval that was not used yet; a harness that cannot do without the action is blocked by it until
-    `orchestrator approvals reopen ID`. To give the same answer again changes nothing.
+    `orchestrator approvals reopen ID`. Giving the same answer again changes nothing.
 
     Args:
         id: the id of the request, as `orchestrator approvals` shows it

@@ -45,13 +45,13 @@ effects = App(name="effects", help="Show effects of unknown outcome.")
 def default(name: Name | None = None, /, *, all: bool = False, common: Common = USUAL) -> int:
     """Show effects of unknown outcome.
 
-    An effect of a harness that a living process runs is "under way" and needs nobody yet.
+    An effect of a harness that a living process runs is "under way" and needs no decision yet.
 
     Exit codes: 6 if there are effects of unknown outcome, 0 if there are none.
 
     Args:
         name: only those of this harness (default: all)
-        all: every effect, whatever became of it
+        all: every effect, whatever its outcome
     """
     with closing(common.reader()) as reader:
         shown = known_effects(reader, name, every=all)
@@ -79,15 +79,15 @@ def settle_effect(
     result: Annotated[Words | None, Parameter(metavar="JSON", allow_leading_hyphen=True)] = None,
     common: Common = USUAL,
 ) -> int:
-    """Record what became of an effect of unknown outcome.
+    """Record the outcome of an effect whose outcome is unknown.
 
-    Find out in the world itself what became of the effect, then record it; the next run of the harness relies on it:
+    Find out, at the effect's target, whether it happened, then record that; the next run of the harness relies on it:
 
         done       the effect is not done again, and its call returns what --result says
         not-done   the effect is done when the harness comes to it
 
     If the effect's function declares what it returns, --result has to match it; otherwise the harness fails. For a governed
-    command it is '{"code": 0, "tail": "", "duration_s": 1.0}'; without it, the command does not count as successful. To record
+    command it is '{"code": 0, "tail": "", "duration_s": 1.0}'; without it, the command does not count as successful. Recording
     the same again changes nothing. A harness that a living process runs has to be stopped first (exit code 75).
 
     Args:

@@ -1,7 +1,7 @@
 """The verb `guard`: whether a command, or the call of a tool, may be made without a person's approval.
 
-The law: it fails closed. Whatever goes wrong, and whatever cannot be read, ends with the code that blocks; what is wrong with
-this program itself, too, so what judges is imported within.
+Invariant: it fails closed. Any error, and any input that cannot be read, ends with the exit code that blocks. That includes
+errors of this program itself, so the modules that judge are imported inside the function.
 """
 
 from __future__ import annotations

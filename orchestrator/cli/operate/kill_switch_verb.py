@@ -1,7 +1,7 @@
 """The verb `kill-switch`, also called `latch`: stops all effects from another process, and lets them begin again.
 
-The law: the file first. It counts from the moment it is there, whatever the store and the program's loop are at; the record
-in the store is for those who ask later, and a kill switch that could not be recorded is on all the same.
+Invariant: the file is written first, and takes effect as soon as it exists, whatever state the store and the program's loop
+are in. The record in the store is only for later reference: a kill switch that could not be recorded is still on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from orchestrator.text.command_hints import for_store
 from orchestrator.text.terminal_text import one_line
 
 _BUSY_S = 2.0
-"""What the record waits for a locked store: the kill switch is on already, and the operator has more to do."""
+"""Seconds that recording waits for a locked store: short, because the kill switch is on already."""
 
 
 def kill_switch(
@@ -196,5 +196,5 @@ def sentence(done: Done) -> str:
     if not done.changed:
         return f"the kill switch was {word} for {whom(done.name)} already"
     effect = "no further effect begins" if done.on else "effects may begin"
-    again = "" if done.on else "; `orchestrator start NAME` starts what is blocked; what only waits goes on by itself"
+    again = "" if done.on else "; `orchestrator start NAME` starts what is blocked; what only waits continues by itself"
     return f"the kill switch is {word} for {whom(done.name)}: {effect}{again}"

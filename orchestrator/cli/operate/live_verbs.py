@@ -67,7 +67,7 @@ def pause(name: Name, /, *, common: Common = USUAL) -> int:
 def resume(name: Name, /, *, common: Common = USUAL) -> int:
     """Let a paused harness continue.
 
-    To give the order again changes nothing.
+    Giving the order again changes nothing.
 
     Exit codes: 0 the harness continues, 1 no program runs it.
 
@@ -80,7 +80,7 @@ def resume(name: Name, /, *, common: Common = USUAL) -> int:
 def stop(name: Name, /, *, grace: Grace = None, common: Common = USUAL) -> int:
     """Stop a harness at its next step boundary.
 
-    `orchestrator start NAME` has it continue. To give the order again changes nothing.
+    `orchestrator start NAME` resumes it. Giving the order again changes nothing.
 
     Exit codes: 0 the harness is stopped, or will be; 1 its program takes no orders.
 
@@ -145,7 +145,7 @@ def give(store: str, name: str, verb: str, grace: str = "", *, as_json: bool) ->
 
 
 def _not_running(verb: str, store: str, record: HarnessRecord, reply: Reply | None, *, as_json: bool) -> int:
-    """Say that nobody was told; a harness that is to stop, and does not run, is as it was told to be."""
+    """Report that no program received the order. `stop` succeeds if the harness is not running anyway."""
     status = shown_status(record)
     where = f"no program runs on {store}" if reply is None else f"no program on {store} runs {record.name!r} now"
     if record.owned:
@@ -250,7 +250,7 @@ def ask(
     MESSAGE is JSON, or else plain text; - reads it from standard input. The harness receives a Request, and replies with a
     step.
 
-    Exit codes: 0 with a reply, 1 no reply in time or no program runs the harness, 2 it cannot be asked so.
+    Exit codes: 0 with a reply, 1 no reply in time or no program runs the harness, 2 the harness does not accept the message.
 
     Args:
         name: the name of the harness
@@ -271,8 +271,8 @@ def query(
 ) -> int:
     """Call a query of a harness in a running program.
 
-    QUERY is a method of the harness marked with `@query`; each ARG, if it takes any, is JSON, or else plain text; where its
-    parameter is annotated with int, float or bool, it is converted. It is answered from the last recorded step, and changes
+    QUERY is a method of the harness marked with `@query`; each ARG, if it takes any, is JSON, or else plain text; it is
+    converted if its parameter is annotated with int, float or bool. It is answered from the last recorded step, and changes
     nothing.
 
     Exit codes: 0 with an answer, 1 no program runs the harness or the query failed, 2 there is no such query.
@@ -292,7 +292,7 @@ def _put(store: str, name: str, question: str, body: str, wait_s: float) -> int:
     Raises:
         NotRunning: no program runs it.
         Unanswered: there is no reply.
-        UsageError: it cannot be asked so.
+        UsageError: the harness does not accept such a question.
     """
     with closing(SqliteReader(store)) as reader:
         path = reader.path

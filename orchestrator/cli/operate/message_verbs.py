@@ -83,12 +83,14 @@ def trading(
 ) -> int:
     """Tell a trading harness what to do.
 
+    ORDER is one of:
+
         stop             cancel open orders, keep positions, and end after a last step
         stop-entries     only reduce positions; cancel open purchases
         resume-entries   end stop-entries
         flatten          cancel open orders, sell everything, and halt
         reset            end a halt; the high-water mark is the equity now
-        adopt            take the venue's account over as the book
+        adopt            replace the book with the venue's account
 
     Args:
         what: the order, see above

@@ -80,7 +80,7 @@ def analyze(*words: Annotated[str, Parameter(metavar="RUN|QUESTION")], shape: Sh
     """Answer a question about what was recorded.
 
     RUN is a store, a log, a pattern or several logs (plain or compressed), or a folder of exported Parquet (default:
-    --store). A word that is a question is taken as one; a file called so is written ./summary. Times are seconds, and moments
+    --store). A word that is a question is taken as one; write a file of that name as ./summary. Times are seconds, and moments
     UTC.
 
     Questions:
@@ -89,10 +89,10 @@ def analyze(*words: Annotated[str, Parameter(metavar="RUN|QUESTION")], shape: Sh
         slow         the slowest steps, effects, agents and commits, and the longest times without a step
         failures     what went wrong, grouped, and what happened next
         restarts     restarts, back-off, restart storms, and attempts that died at the same step
-        throughput   steps by time, per harness and in all; gaps and trend
+        throughput   steps by time, per harness and in total; gaps and trend
         loops        the same output, or the same few outputs, again and again
         cost         what was spent, and on what
-        progress     features, trades and equity: how far it has come
+        progress     features, trades and equity so far
         compare      compare RUN2: what got better or worse from RUN to RUN2; --match decides what belongs together
         why          why NAME [STEP]: the chain of causes behind where a harness is, or behind a step
         report       all of them about one run, best with --html

@@ -1,8 +1,8 @@
 """Answers, and what a query gives, as text for people, as JSON lines and as CSV; rows of a query page by page, so that memory
 does not grow with them.
 
-The law: what agents wrote is inert and without secrets in each; figures of answers are rounded for people, and for nobody
-else. Of what a query gives nothing is rounded: of a long cell people see the beginning.
+Invariant: in each format, text by agents is inert and without secrets. Figures of answers are rounded in text for people only.
+Results of a query are never rounded; in text for people, a long cell is cut.
 """
 
 from __future__ import annotations

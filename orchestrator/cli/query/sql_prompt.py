@@ -1,7 +1,7 @@
 """The prompt of `orchestrator sql --interactive`: queries one after the other, each up to its `;`. What was typed is kept for
 the next time, in the user's own folder for such things, without secrets.
 
-The law: no mistake ends it. Ctrl-C ends the query under way, or forgets what was typed; Ctrl-D, or `.quit`, ends it.
+Invariant: no mistake ends the prompt. Ctrl-C ends the query under way, or forgets what was typed; Ctrl-D or `.quit` ends it.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class Prompt:
         self._is_asking = False
 
     def _obey(self, text: str) -> bool:
-        """Do what a word of the prompt says; return whether it goes on."""
+        """Execute a command of the prompt, such as `.quit`; return whether the prompt continues."""
         verb, *rest = text.split()
         if verb in (".quit", ".exit"):
             return False

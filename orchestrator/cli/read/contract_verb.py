@@ -35,15 +35,15 @@ def contract(
 ) -> int:
     """Check a builder's contract before it is handed in.
 
-    For whoever builds in a pipeline, and for programs that run such an agent: the checks that need no validator.
+    For builders of a pipeline, and for programs that run them: makes the checks that need no validator.
 
     Exit codes: 0 every check passed, 1 one failed.
 
     Args:
         file: the contract, in JSON; - reads it from standard input
-        task: the task that it is for
+        task: the task of the contract
         stage: a stage that it covers; can be repeated
-        root: the folder that its files are in (default: the working directory)
+        root: the folder of its files (default: the working directory)
     """
     checks = contract_checks(_content(file), task, stage, root)
     if common.json:

@@ -94,6 +94,8 @@ def diff(
 ) -> int:
     """Show what changed in a harness's state between two steps.
 
+    Each line names a part of the state and its change:
+
         account.cash: 100 -> 90             the value changed
         features[3].passes: false -> true
         fills[7]: + {"price":"101.5"}       it was added
@@ -129,14 +131,14 @@ def replay(
 ) -> int:
     """Print the records of a run again, at any speed.
 
-    The lines are those of the log, in the order of `seq`, and as far apart in time as they were then. It ends with what was
+    The lines are those of the log, in the order of `seq`, with the same time between them as in the run. It ends with what was
     recorded when it began. With --json, lines are JSON on a terminal too.
 
     Args:
         log: a log of JSON lines, also with .gz (default: the store)
-        speed: how many times as fast; max: as fast as they are read (default: 1)
+        speed: speed-up factor; max: as fast as they can be read (default: 1)
         harness: only this harness; can be repeated
-        kind: only such records, as `step`; can be repeated
+        kind: only records of this kind, such as `step`; can be repeated
         after: only what was recorded after this `seq`
         until: only what was recorded up to this `seq`
         longest_gap: wait at most S seconds between two records
@@ -222,11 +224,11 @@ def rejudge(
 
     JUDGE is one of:
 
-        guardrails            those that --file, a run file, has for this harness, against what was found then
-        evidence              the evidence that a pipeline has recorded, with --needed as the lowest grade, against its
-        verdicts actions               the classifier of commands, against what needed approval package.module:name   a
-        function of a step (`orchestrator.history.Look`), a `Judge`, or a validator of features that only
-                              reads; it is looked for in the working directory, too
+        guardrails            compares the guardrails in --file with the findings recorded then
+        evidence              compares a pipeline's recorded evidence, of grade --needed or higher, with its verdicts
+        actions               compares today's classifier of commands with what needed approval then
+        package.module:name   a function of a step (`orchestrator.history.Look`), a `Judge`, or a read-only validator of
+                              features; also looked for in the working directory
 
     No agent is called, no effect is done and no command is run; a judge that would is refused.
 
@@ -234,7 +236,7 @@ def rejudge(
 
     Args:
         name: the name of the harness
-        judge: what judges, see above
+        judge: the judge, see above
         file: a run file: its harness gives guardrails and types
         needed: the lowest grade: reported, observed (default) or rerun
         after: leave out the first N steps

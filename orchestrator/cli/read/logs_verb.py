@@ -38,8 +38,8 @@ def logs(
     lines are those that `--log` writes. It works on a live and on a dead run, whether or not a log was written.
 
     Args:
-        name: only this harness (default: all, and what concerns none)
-        follow: go on with new records until the program ends; Ctrl-C ends only the following
+        name: only this harness (default: all, and records of no harness)
+        follow: continue with new records until the program ends; Ctrl-C ends only the following
         after: only what was recorded after this `seq`
     """
     with closing(common.reader()) as reader:

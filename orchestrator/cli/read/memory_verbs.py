@@ -62,7 +62,7 @@ def default(*, all: bool = False, which: Which = ONLY, common: Common = USUAL) -
     user's data folder, such as ~/.local/share/orchestrator); neither is needed if there is only one.
 
     Args:
-        all: also what was retracted
+        all: also include what was retracted
     """
     return list_(all=all, which=which, common=common)
 
@@ -72,7 +72,7 @@ def list_(*, all: bool = False, which: Which = ONLY, common: Common = USUAL) -> 
     """List what a memory holds.
 
     Args:
-        all: also what was retracted
+        all: also include what was retracted
     """
     with _chosen(which) as path:
         return _list(path, every=all, as_json=common.json)
@@ -80,7 +80,7 @@ def list_(*, all: bool = False, which: Which = ONLY, common: Common = USUAL) -> 
 
 @memory.command
 def show(id: MemoryId, /, *, which: Which = ONLY, common: Common = USUAL) -> int:
-    """Show one episode or fact, and who was told of it.
+    """Show one episode or fact, and the harnesses that recalled it.
 
     Args:
         id: its id, as `orchestrator memory list` shows it
@@ -93,7 +93,7 @@ def show(id: MemoryId, /, *, which: Which = ONLY, common: Common = USUAL) -> int
 def check(*, which: Which = ONLY, common: Common = USUAL) -> int:
     """Check that a memory is in order.
 
-    Exit codes: 0 it is, 5 it is not.
+    Exit codes: 0 it is in order, 5 it is not.
     """
     with _chosen(which) as path:
         found = diagnose(path, project=read_contents(path).project)

@@ -41,7 +41,7 @@ _SHOWN = {"working": Status.RUNNING.value, "backing_off": Status.BACKING_OFF.val
 
 
 def status(*, watch: bool = False, common: Common = USUAL) -> int:
-    """Show how far each harness is.
+    """Show the status and progress of each harness.
 
     It reads the store, and asks the program that runs on it what each harness is doing; a program that does not answer within
     2 s is reported on standard error. With --watch, a terminal is redrawn every second, and a pipe gets a block for each
@@ -89,7 +89,7 @@ def steps(name: Name, /, *, after: Count = 0, limit: Count | None = None, follow
         name: the name of the harness
         after: leave out the first N steps
         limit: show at most N steps
-        follow: go on with new steps until the program ends; Ctrl-C ends only the following
+        follow: continue with new steps until the program ends; Ctrl-C ends only the following
     """
     with closing(common.reader()) as reader:
         for _ in looks(reader.path, _FOLLOW_S) if follow else [None]:
@@ -141,7 +141,7 @@ def _table(found: Sequence[At]) -> Iterator[str]:
 
 
 def _lives(reader: SqliteReader, *, is_quiet: bool = False) -> Mapping[str, Live]:
-    """Return what the programs that run on a store say of their harnesses, those that answer at once.
+    """Return what the programs that run on a store report about their harnesses; only programs that answer at once count.
 
     Args:
         is_quiet: do not report a program that does not answer.

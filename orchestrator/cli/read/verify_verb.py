@@ -32,7 +32,7 @@ def verify(
 ) -> int:
     """Prove that nobody has changed what is recorded.
 
-    Names what was changed, dropped, inserted, reordered or truncated, the first finding first.
+    Reports what was changed, dropped, inserted, reordered or truncated, starting with the first finding.
 
     Exit codes: 0 nothing was changed, 5 something was.
 

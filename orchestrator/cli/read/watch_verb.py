@@ -18,9 +18,9 @@ from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 def watch(*, common: Common = USUAL) -> int:
     """Follow a running program until it ends.
 
-    On a terminal it shows a table that is redrawn several times a second; otherwise how each harness stands, and then a line
-    for each event. With --json it writes an object for each record from now on. It only reads the store, so it cannot disturb
-    the run. It ends when no program runs on the store any more; Ctrl-C ends only the watching.
+    On a terminal it shows a table that is redrawn several times a second; otherwise it prints the status of each harness,
+    and then a line for each event. With --json it writes an object for each record from now on. It only reads the store, so it
+    cannot disturb the run. It ends when no program runs on the store any more; Ctrl-C ends only the watching.
     """
     store = common.store_path
     with closing(SqliteReader(store)) as reader:

@@ -1,7 +1,7 @@
-"""How a run shows itself while it goes on: a live table on a terminal, else a line for each event, or JSON for programs.
+"""How a run is shown while it is under way: a live table on a terminal, else a line for each event, or JSON for programs.
 
-The law: a view reads what is committed, in a thread, and cannot hurt the run: one that fails is given up, and takes at most
-a tenth of the time.
+Invariant: a view reads committed records in a thread and cannot affect the run. A view that fails is abandoned, and a view
+uses at most a tenth of the time.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class View:
 
 
 async def follow(view: View) -> None:
-    """Show a run until cancelled. A view that fails is given up with a word; the run goes on."""
+    """Show a run until cancelled. A view that fails is abandoned with a message; the run continues."""
     try:
         while True:
             begin = time.perf_counter()
@@ -116,7 +116,7 @@ class EventLines(View):
 
 
 def event_line(record: Record) -> str:
-    """Return a lifecycle event as a line for people."""
+    """Return a lifecycle event as a human-readable line."""
     own = decode(record.body)
     if record.kind == "latch":
         return _kill_switch_line(record.harness, own)

@@ -1,7 +1,7 @@
-"""What is new in a store, for those who watch a run: its records, its events, and notices, which people are to see: steps
-whose summary begins with `! `, what they are asked to approve, and states that were migrated.
+"""New records of a store, for views of a run: records, events, and notices. Notices are for people: steps whose summary begins
+with `! `, approval requests, and states that were migrated.
 
-Any harness may mark a step so; the trading harness does where the risk has changed or an operator has been obeyed.
+Any harness may mark a step with `! `; the trading harness does when the risk has changed or an operator's order was followed.
 """
 
 from __future__ import annotations

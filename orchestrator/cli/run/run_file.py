@@ -60,7 +60,7 @@ _EXPECTED = re.compile(r"Expected `(.+?)`(.*)", re.DOTALL)
 
 @frozen(kw_only=True)
 class RunFile:
-    """A run file, checked; nothing of it is loaded yet."""
+    """A checked run file; the classes that it names are not loaded yet."""
 
     path: Path
     harnesses: tuple[Table, ...]
@@ -90,7 +90,7 @@ class Table:
     shared_limits: frozenset[str] = frozenset()
     """The names of those of all harnesses."""
     shared_budget: Budget | None = None
-    """Of all harnesses together."""
+    """Budget that all harnesses share."""
     supervisor: str | None = None
     pool: str | None = None
     memory: Mapping[str, Any] | None = None
@@ -316,7 +316,7 @@ def convert(data: Any, cls: type[_ConvertedT], where: str) -> _ConvertedT:
 
 
 def _join(where: str, path: str) -> str:
-    """Return the path so that it goes on from `where`: after the name of a table as a key, else as it is."""
+    """Return the path appended to `where`: as a key after the name of a table, else unchanged."""
     path = path.rstrip("`")
     return path if where.endswith("initial_state") else path.replace(".", ": ", 1)
 

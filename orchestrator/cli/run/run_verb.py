@@ -64,9 +64,9 @@ def run(
 ) -> int:
     """Run a run file (.toml), a supervisor script or a program (.py).
 
-    A supervisor script has `async def supervise(orchestrator)`; a program makes an Orchestrator itself. What follows `--` are
-    the arguments of a program: `orchestrator run program.py -- --limit 40`. A program chooses its own exit code, store and
-    log. It takes orders from a second terminal, unless it says Orchestrator(control=False), or the environment
+    A supervisor script has `async def supervise(orchestrator)`; a program makes an Orchestrator itself. What follows `--` is
+    passed to the program as arguments: `orchestrator run program.py -- --limit 40`. A program chooses its own exit code, store
+    and log. It takes orders from a second terminal unless it sets Orchestrator(control=False), or the environment has
     ORCHESTRATOR_CONTROL=0.
 
     With --json, every record is written to standard output when it is committed.
@@ -78,11 +78,11 @@ def run(
         file: a .toml or a .py file
         arguments: arguments of a program
         log: append a JSON line for each record to this file; - is standard output
-        drain: seconds that harnesses get to end after a first Ctrl-C or SIGTERM (default: 10); a second one cancels at once;
+        drain: seconds that harnesses have to end after a first Ctrl-C or SIGTERM (default: 10); a second one cancels at once;
             5 s later the program ends in any case
-        metrics: serve the metrics of the run to Prometheus; a port alone is one that only this machine can reach
+        metrics: serve the metrics of the run to Prometheus; a port without a host is reachable from this machine only
         traces: send a span for each attempt, step and effect to a collector (default: what OTEL_* variables say, or none)
-        quiet: report only what failed
+        quiet: report only failures
         traceback: show the traceback of every error, also of one whose message says what to do
     """
     options = RunOptions(

@@ -3,12 +3,12 @@
     signal ──► wakeup descriptor ──► watchdog's process ──► watchdog's thread ──► Trio's wakeup descriptor
                                           │ time is over          │ time is over
                                           ▼                       ▼
-                                       SIGKILL               names who would not end, `os._exit`
+                                       SIGKILL               names what did not end, `os._exit`
 
-The law: after a first SIGINT or SIGTERM the program is gone within `bound_s`, after a second one within `again_s`, with the
+Invariant: after a first SIGINT or SIGTERM the program is gone within `bound_s`, after a second one within `again_s`, with the
 signal's exit code, whatever a harness does. A blocked loop runs no handler, so the thread takes the signals' numbers from
 the descriptor that the interpreter writes them to. Where no thread runs, since C code holds the interpreter or the program is
-stopped, the process ends it `OUTSIDE_S` later (`watchdog_process`; Linux). If that is killed, the thread goes on without it.
+stopped, the process ends it `OUTSIDE_S` later (`watchdog_process`; Linux). If that is killed, the thread continues alone.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
                                                 ▼
                                              SIGKILL
 
-The law: after a first SIGINT or SIGTERM the program is gone in time even if none of its threads can run: C code holds the
+Invariant: after a first SIGINT or SIGTERM the program is gone in time even if none of its threads can run: C code holds the
 interpreter, or the program is stopped. The interpreter's handler writes to the pipe without holding the interpreter; a signal
 that is blocked, or waits for a stopped program, is seen in /proc within a second.
 

@@ -59,7 +59,7 @@ class Residue:
     last_seq: int
     hash: str
     marks: dict[int, int]
-    """Marks of the records, by their number."""
+    """Marks of the records, by record number."""
 
     def row(self) -> tuple[Any, ...]:
         """Return it as a row of the table of seals."""

@@ -279,8 +279,8 @@ class SqliteReader:
     def outlines(self, *, after: int = 0, limit: int = 1000) -> list[Record]:
         """Return records as `records` does, with only the counted fields of their bodies.
 
-        For readers in another thread of a running program: everything comes in one row, so the interpreter, which the program
-        needs, is requested once and not for each record.
+        For readers in another thread of a running program: everything comes in one row, so this thread takes the GIL from
+        the program once and not for each record.
         """
         with self._reading() as db:
             (text,) = db.execute(_OUTLINES, (after, limit)).fetchone()

@@ -209,7 +209,7 @@ def test_a_latch_blocks_what_does_effects_in_a_live_run_and_is_lifted(command: C
     assert shown.out.splitlines()[1].startswith("all harnesses  2")
     assert off.err == (
         "the kill switch is off for all harnesses: effects may begin; `orchestrator start NAME` starts what is blocked; "
-        "what only waits goes on by itself\n"
+        "what only waits continues by itself\n"
     )
     assert off_again.err == "the kill switch was off for all harnesses already\n"
     assert [body[:10] for body in records(command, "latch")] == ['{"on":true', '{"on":fals']

@@ -31,7 +31,7 @@ _bases: Callable[[type], Any] = type.__dict__["__mro__"].__get__
 
 
 def defined(kind: type, name: str) -> Tuple[Any, Any]:  # noqa: UP006
-    """Return the class that defines a name for a type, and its value, without asking any metaclass."""
+    """Return the base class of a type that defines a name, and the value, without calling any metaclass."""
     return next(((base, _spaces(base)[name]) for base in _bases(kind) if name in _spaces(base)), (None, None))
 
 
