@@ -1,4 +1,4 @@
-"""Poll a price for ever, and ask an agent that sees the recent steps: the trading pattern, written out by hand.
+"""Poll a price forever, and ask an agent that sees the recent steps: the trading pattern, written out by hand.
 
     python examples/polling.py
 

@@ -51,7 +51,7 @@ class Step(Generic[InputT, OutputT]):
     """One recorded turn of a harness."""
 
     step_number: int
-    """Number from 1, without gap or repeat, across attempts and runs."""
+    """Number from 1, without gaps or repeats, across attempts and runs."""
     timestamp: datetime
     """Aware, UTC, microseconds. For people only; the order is `step_number`."""
     input: InputT

@@ -168,7 +168,7 @@ class Handle(Generic[HandleStateT, HandleInputT, HandleOutputT]):
         return ask_query(self._child.harness, name, args)
 
     def steps(self, after: int = 0) -> Steps[HandleInputT, HandleOutputT]:
-        """Iterate over the committed steps from number `after + 1`, past and live, without gap or repeat.
+        """Iterate over the committed steps from number `after + 1`, past and live, without gaps or repeats.
 
         The iteration ends when the harness has ended and its last step was returned. If the iterating code is itself a harness
         that is being stopped by then, as all are when the program stops, it raises `Stopping` instead: the follower counts as

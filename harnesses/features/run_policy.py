@@ -79,7 +79,7 @@ class RunPolicy:
     max_retries_per_feature: int = 0
     retry_budget_per_run: int | None = None
     max_set_backs_per_feature: int = 3
-    """A feature set back more often is blocked, because two features could break each other for ever."""
+    """A feature set back more often is blocked, because two features could break each other forever."""
     fail_fast: FailFast = FailFast()
     on_exhausted: OnExhausted = field(default=OnExhausted.BLOCK, converter=_on_exhausted)
     recheck_sample: int = 1

@@ -102,7 +102,7 @@ def oldest_step(past: Past, name: str) -> int:
 def pages(reader: Past, name: str, *, after: int = 0, limit: int | None = None) -> Iterator[list[StepRecord]]:
     """Yield the steps from number `after + 1`, oldest first: at most `limit`, none recorded after the call.
 
-    So a harness that steps faster than it is read does not keep the reader busy for ever.
+    So a harness that steps faster than it is read does not keep the reader busy forever.
 
     Raises:
         UnknownHarness: there is no such harness.

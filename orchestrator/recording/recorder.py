@@ -1,7 +1,7 @@
 """The single writer: it collects pending writes, commits them in batches, and only then wakes their senders.
 
 Invariants: a sender woken with a `seq` has something durable; a sender whose write is not recorded gets an error; nobody
-waits for ever.
+waits forever.
 
     record, submit ──memory channel──► batch ──► writer thread: one transaction ──► every sender in it is woken
 

@@ -55,7 +55,7 @@ def prune(
 
     What a harness may need again stays, whatever is asked for: the newest snapshot before the steps that are kept and
     everything since, the last 100 steps of a harness that can continue (--context), waiting messages, open reservations; what
-    people have answered stays for ever. A program may run on the store meanwhile. `orchestrator verify` proves what is left,
+    people have answered stays forever. A program may run on the store meanwhile. `orchestrator verify` proves what is left,
     and reports how far it was pruned.
 
     Examples:

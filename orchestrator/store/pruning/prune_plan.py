@@ -4,8 +4,8 @@ kept    every step from a harness's *floor* on: the newest snapshot at or before
         that the rule keeps, the last one, and, of a harness that can continue, its context: as many as its last start says,
         or more. Everything that belongs to these steps is kept too: effects, output, attachments, spending, and the messages
         that they consumed
-kept    statements by people, for ever: requests, answers and uses of approvals, kill switches; records on all harnesses
-kept    records of started children, for ever: they are needed when the program is started again
+kept    statements by people, forever: requests, answers and uses of approvals, kill switches; records on all harnesses
+kept    records of started children, forever: they are needed when the program is started again
 kept    a request whose sender is still making the step that asks: after a crash it asks again, and must not be heard twice
 kept    waiting messages, open reservations, the last lifecycle event and the last start of each harness, the newest record;
         intents and outcomes of an effect of unknown outcome, since a person has to settle it
@@ -35,7 +35,7 @@ LOOKED_BACK_AT = 100
 """Steps always kept of a harness that can continue: ten times the default of `max_context_steps`."""
 LIFECYCLE = frozenset(stored_kinds(event.kind for event in EVENTS))
 SAID = frozenset({*APPROVAL_KINDS, CHILD, "latch", "pruned", "repaired", "forked"})
-"""Kinds of statements by people, and of started children, which are kept for ever."""
+"""Kinds of statements by people, and of started children, which are kept forever."""
 
 
 @frozen
