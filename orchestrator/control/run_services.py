@@ -160,8 +160,8 @@ class RunServices:
             return
         if not serving.is_there():
             say(
-                "the control socket and the metrics need h11, so this run goes on without them: "
-                f"run `{install_command('metrics')}`"
+                "orders from a second terminal and metrics need h11, so this run goes on without them: "
+                f"run `{install_command('metrics' if at is not None else 'control')}`"
             )
             return
         meter = Meter(self._recorder, Program(self._look, self._count_sent), text_of, eager=at is not None)

@@ -9,7 +9,8 @@ from tests.docs.tables import rows
 _HEAD = """\
 # The command
 
-`pip install 'durable-harnesses[cli]'` installs `orchestrator`. `orchestrator -h` and `orchestrator VERB -h` are short,
+The extra `cli` (`python -m pip install '.[cli]'` in a checkout) installs `orchestrator`.
+`orchestrator -h` and `orchestrator VERB -h` are short,
 `--help` is long. Standard output is data, standard error is everything else. See also [exit codes](exit-codes.md).
 
 Common options, accepted before or after the verb:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from cyclopts import Parameter
 
+from harnesses.diagnostics.extras import install_command
 from harnesses.messages.requests import ASK_TIMEOUT_S
 from orchestrator.child_spec import check_name
 from orchestrator.cli import std_streams as streams
@@ -150,8 +151,8 @@ def _not_running(verb: str, store: str, record: HarnessRecord, reply: Reply | No
     where = f"no program runs on {store}" if reply is None else f"no program on {store} runs {record.name!r} now"
     if record.owned:
         raise NotRunning(
-            f"{record.name!r} is {status}, but its program takes no orders: expected a socket beside {store}; run it with "
-            "`orchestrator run` or Orchestrator(control=True), and with the extra `control`"
+            f"{record.name!r} is {status}, but its program takes no orders: expected a socket beside {store}; "
+            f"run `{install_command('control')}`, use `orchestrator run` or Orchestrator(control=True), and start it again"
         )
     if verb == "stop":
         if as_json:

@@ -199,7 +199,7 @@ async def test_without_the_extra_the_run_goes_on_with_a_word(
         outcome = await orchestrator.start(Scripted(quick, until=2), name="a").wait()
 
     assert (outcome.ok, orchestrator.beside.control_path) == (True, None)
-    assert "pip install 'durable-harnesses[metrics]'" in capfd.readouterr().err
+    assert "pip install 'durable-harnesses[control]'" in capfd.readouterr().err
 
 
 async def test_the_numbers_add_up_to_what_is_on_disk_however_late_somebody_asks(store: Path) -> None:
