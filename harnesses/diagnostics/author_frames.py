@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
@@ -37,6 +38,8 @@ _PATHS = sysconfig.get_paths()
 _INSTALLED = tuple({os.path.join(os.path.realpath(_PATHS[name]), "") for name in ("purelib", "platlib")})
 _PACKAGES = tuple(os.path.join(os.sep, name, "") for name in ("site-packages", "dist-packages"))
 """Of any environment: a `.pth` file may lead into another one."""
+_ANY_LIBRARY = re.compile(r"/lib(?:64)?/python3\.\d+/")
+"""Python's library, of the interpreter of another machine as well."""
 _LIBRARY = tuple({os.path.join(os.path.realpath(_PATHS[name]), "") for name in ("stdlib", "platstdlib")})
 
 
@@ -114,7 +117,7 @@ def rank_of(file: str) -> int:
         return 2
     if path.startswith(_INSTALLED) or any(folder in path for folder in _PACKAGES):
         return 1
-    return 2 if path.startswith(_LIBRARY) else 0
+    return 2 if path.startswith(_LIBRARY) or _ANY_LIBRARY.search(path) else 0
 
 
 def near(file: str) -> str:

@@ -135,8 +135,9 @@ class Command(CandidateValidator):
         additions = "".join(f" {key}={value}" for key, value in sorted({**self._env, "PYTHONHASHSEED": str(seed)}.items()))
         ended = "was killed at its time limit" if ran.code is None else f"ended with code {ran.code}"
         lines = [
-            f"`{shlex.join(argv)}` in {self._cwd}, clean environment and{additions}",
-            f"{ended} after {ran.duration_s:.1f} s; expected code {self._code} within {self._limit_s:g} s",
+            f"`{shlex.join(argv)}` {ended} after {ran.duration_s:.1f} s; "
+            f"expected code {self._code} within {self._limit_s:g} s",
+            f"in {self._cwd}, clean environment and{additions}",
         ]
         return "\n".join([*lines, ran.tail.replace(f"{root}/", "")]).rstrip()
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from attrs import frozen
 
+from harnesses.diagnostics.author_frames import rank_of
 from harnesses.errors import one_of
 from orchestrator.analysis.frames.analysis_run import Run
 from orchestrator.analysis.frames.run_tables import FIELDS, HEARD, gather, say
@@ -181,7 +182,7 @@ _FOLDS = (
     (re.compile(r"(?<![\w<])[+-]?\d+(?:[.,:_]\d+)*(?:[eE][+-]?\d+)?"), "<n>"),
 )
 """Applied in this order: long patterns come before the numbers that they contain."""
-_FRAME = re.compile(r'\s*File "(?P<file>.*)", line (?P<line>\d+), in (?P<name>.+)')
+_FRAME = re.compile(r'[\s|]*File "(?P<file>.*)", line (?P<line>\d+), in (?P<name>.+)')
 
 
 def folded(message: str) -> str:
@@ -193,11 +194,13 @@ def folded(message: str) -> str:
 
 
 def innermost(traceback: str) -> str:
-    """Return where an error was raised, as `file:line in name`; empty if the text is not a traceback."""
+    """Return where an error was raised, as `file:line in name`: the innermost line of the author's files, or of a package if
+    there is none of those, or of Python, Trio and this project. Empty if the text is not a traceback."""
     frames = [match for match in map(_FRAME.fullmatch, traceback.splitlines()) if match]
     if not frames:
         return ""
-    return one_line("{file}:{line} in {name}".format(**frames[-1].groupdict()), _LONGEST)
+    best = min(reversed(frames), key=lambda frame: rank_of(frame["file"]))
+    return one_line("{file}:{line} in {name}".format(**best.groupdict()), _LONGEST)
 
 
 def without_class(message: str, error: str) -> str:

@@ -78,7 +78,8 @@ def _patient(file: Path | None, common: Common) -> Patient:
         except OrchestratorError:
             beside = None  # what is wrong with the file is reported where it is checked
         said = str(beside) if beside is not None else said
-    return Patient(Path(said), named, file)
+    # A run on the file makes its store.
+    return Patient(Path(said), named and file is None, file)
 
 
 def findings(patient: Patient) -> Iterator[Check]:

@@ -176,8 +176,10 @@ def _describe(verb: str, fields: dict[str, Any]) -> str:
         )
     if not fields.get("done"):
         return f"{name} has the order to {verb}, which is not recorded yet; it is {status} at step {step}"
-    where = f" at step {step}" if verb == "resume" else f": it stays at its next step boundary after step {step}"
-    return f"{name} is {_PAST[verb]}{where}"
+    if verb == "resume":
+        return f"{name} is resumed at step {step}"
+    following = int(fields.get("current_step") or 0) + 1
+    return f"{name} is paused after step {step}; step {following} is completed first if it is in progress"
 
 
 def _describe_start(fields: dict[str, Any], store: str) -> str:

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import reduce
 from pathlib import Path
+from types import NoneType
 from typing import Any, ForwardRef, TypeAlias, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from attrs import field, frozen
@@ -209,6 +210,8 @@ def _arguments(table: Table, maker: Maker, store: Path | str) -> dict[str, Any]:
         given.update({key: value for key, value in surroundings.items() if key in takes and key not in given})
     if "guardrails" in takes:
         given.setdefault("guardrails", table.guardrails)
+    if "initial_state" in takes and "initial_state" not in given and _state_type(maker) in (None, NoneType):
+        given["initial_state"] = None  # a table has no word for it
     for name in given:
         if name not in takes and not any(one.kind is one.VAR_KEYWORD for one in takes.values()):
             raise UsageError(f"{where}: {name} is given: expected none, for {reference} does not take it; remove it")
