@@ -25,6 +25,7 @@ from harnesses.data.delta import Delta
 from harnesses.data.values import ATOMS, detach, explain
 from harnesses.diagnostics.author_frames import definition_line, yield_line
 from harnesses.diagnostics.error_groups import split
+from harnesses.diagnostics.lone_loop_watch import watched_loop
 from harnesses.diagnostics.unawaited_calls import Calls
 from harnesses.diagnostics.uncaught_errors import told_in_a_line
 from harnesses.errors import HarnessError, HarnessMisuse, RecordTooLarge, ScopeError, Stopping, Unstorable, located
@@ -181,9 +182,10 @@ async def run_alone(harness: Any, runtime: LocalRuntime) -> Ending:
                 control.abort()
 
     try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(watch)
-            nursery.start_soon(attempt)
+        with watched_loop(runtime.name):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(watch)
+                nursery.start_soon(attempt)
     except (trio.Cancelled, BaseExceptionGroup) as error:
         rest = error.split(trio.Cancelled)[1] if isinstance(error, BaseExceptionGroup) else None
         if failure is None and rest is None:

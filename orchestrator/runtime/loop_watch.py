@@ -10,23 +10,28 @@ is waiting.
 
 from __future__ import annotations
 
-import linecache
 import os
-import re
-import sys
 import threading
 import time
-from collections.abc import Container, Mapping
+from collections.abc import Container
 from contextlib import suppress
-from itertools import islice
-from types import FrameType
-from typing import Any, cast
 
 import trio
 import trio._core._run
 from attrs import define, field, frozen
 
-from harnesses.diagnostics.author_frames import Place, innermost, near, rank_of
+from harnesses.diagnostics.author_frames import rank_of
+from harnesses.diagnostics.loop_thread import (
+    LATE_S,
+    LOOK_S,
+    Frames,
+    LoopThread,
+    Spent,
+    advice_at,
+    blocked_between,
+    is_debugged,
+    shown_line,
+)
 from harnesses.timing.clock import jumps, now_us
 from orchestrator.codec import encode
 from orchestrator.recording.recorder import Recorder
@@ -37,22 +42,14 @@ from orchestrator.text.terminal_text import one_line, say
 KIND = "loop_blocked"
 """Kind of the record."""
 LIMIT_S = 1.0
-LOOK_S = 0.1
-"""Seconds between two checks."""
 SAID_S = 10.0
 """Seconds between two messages about the same code."""
 RECORDED_S = 60.0
 """Seconds between two records about the same code; a record includes the time since the one before."""
-_LATE_S = 0.1
-"""How many seconds late a check may be and still count in full."""
-_MOST_FRAMES = 2_000
-_LOOP = os.path.join(os.path.dirname(trio.__file__), "_core", "_run.py"), "unrolled_run"
 _OURS = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 _STORE = os.path.join(_OURS, "store", "")
 _RECORDER = frozenset((os.path.join(_OURS, "recording", "recorder.py"), os.path.join(_OURS, "recording", "commit_queue.py")))
 _COMMIT = os.path.join(_OURS, "recording", "commit_queue.py"), "commit"
-_DEBUGGERS = frozenset(("bdb", "pdb", "pydevd"))
-_CALLED = re.compile(r"\s*(?:await\s+)?([A-Za-z_][\w.]{0,80})\(")
 
 
 @frozen
@@ -90,16 +87,6 @@ class _Tally:
     place: str = ""
 
 
-@frozen
-class Spent:
-    """Seconds so far that the loop's thread computed, and that it waited for a processor; 0 if the system does not tell."""
-
-    computed_s: float = 0.0
-    queued_s: float = 0.0
-    own_s: float = 0.0
-    """Seconds that this thread waited for a processor."""
-
-
 @define
 class LoopWatch:
     """Watches the event loop it is started in, from `start` to `stop`. It cannot fail a run.
@@ -126,7 +113,7 @@ class LoopWatch:
         token = trio.lowlevel.current_trio_token()
         # Trio's state for this thread, including its current task. The object differs by thread; its dict does not.
         context = vars(getattr(trio._core._run, "GLOBAL_RUN_CONTEXT", threading.local()))
-        loop = _Loop(threading.get_ident(), threading.get_native_id(), context)
+        loop = LoopThread(threading.get_ident(), threading.get_native_id(), context)
         threading.Thread(target=self._watch, args=(loop, token), name="orchestrator-loop-watch", daemon=True).start()
 
     def stop(self) -> None:
@@ -138,7 +125,7 @@ class LoopWatch:
 
     # in the watchdog thread
 
-    def _watch(self, loop: _Loop, token: trio.lowlevel.TrioToken) -> None:
+    def _watch(self, loop: LoopThread, token: trio.lowlevel.TrioToken) -> None:
         while not self._ended.wait(LOOK_S):
             try:
                 self._look(loop, token)
@@ -147,7 +134,7 @@ class LoopWatch:
             except Exception:  # The data read here changes concurrently.
                 self._stay = None
 
-    def _look(self, loop: _Loop, token: trio.lowlevel.TrioToken) -> None:
+    def _look(self, loop: LoopThread, token: trio.lowlevel.TrioToken) -> None:
         now, key, spent = time.monotonic(), loop.key(), loop.spent()
         looked, self._looked = self._looked or (now, spent), (now, spent)
         if key is None or key != self._key or self._stay is None:
@@ -161,7 +148,7 @@ class LoopWatch:
         if stay is None or stay.blocked_s <= LIMIT_S:
             return
         if stay.by is None:
-            stay.by = loop.blocker(self._harnesses, self._recorder.store.location)
+            stay.by = _blocker(loop, self._harnesses, self._recorder.store.location)
             if stay.by is None or loop.key() != key:
                 stay.by = None
                 return
@@ -188,7 +175,7 @@ class LoopWatch:
         stay.counted = True
         tally = self._tallies.setdefault(stay.by.harness, _Tally())
         tally.times += 1
-        tally.seconds += stay.blocked_s + min(max(time.monotonic() - stay.until, 0.0), LOOK_S + _LATE_S)
+        tally.seconds += stay.blocked_s + min(max(time.monotonic() - stay.until, 0.0), LOOK_S + LATE_S)
         tally.place = stay.by.place
 
     def _record(self, *, at_once: bool = False) -> None:
@@ -203,12 +190,6 @@ class LoopWatch:
                     self._recorder.submit(Remark(name, KIND, encode(body), now_us()))
 
 
-def blocked_between(seconds: float, before: Spent, now: Spent) -> float:
-    """Return how much of the time between two checks counts: less this thread's own delay, unless the other computed."""
-    busy_s = now.computed_s - before.computed_s
-    return max(0.0, min(seconds - (now.queued_s - before.queued_s), LOOK_S + _LATE_S + busy_s))
-
-
 def held_between(seconds: float, before: Spent, now: Spent) -> float:
     """Return for how long the interpreter lock was held by a task that is seen for the first time.
 
@@ -218,63 +199,22 @@ def held_between(seconds: float, before: Spent, now: Spent) -> float:
     return max(0.0, min(late_s - (now.own_s - before.own_s), busy_s)) if late_s > LIMIT_S else 0.0
 
 
-@frozen
-class _Loop:
-    """The loop's thread, seen from another thread."""
-
-    ident: int
-    native: int
-    context: Mapping[str, Any]
-
-    def key(self) -> tuple[int, int] | None:
-        """Return a key that is constant while a task keeps the thread; None if no task has it, or Trio does not tell."""
-        task: Any = self.context.get("task")
-        points = getattr(task, "_schedule_points", None)
-        return None if points is None else (id(task), points)
-
-    def spent(self) -> Spent:
-        computed_s = 0.0
-        if sys.platform != "win32" and sys.platform != "darwin":
-            with suppress(OSError):
-                computed_s = time.clock_gettime(time.pthread_getcpuclockid(self.ident))
-        return Spent(computed_s, _queued_s(self.native), _queued_s(threading.get_native_id()))
-
-    def blocker(self, harnesses: Container[str], store: str) -> Blocker | None:
-        """Return what holds the thread; None if nobody is to be named."""
-        task, frames = self.context.get("task"), self._frames()
-        if task is None or frames is None or any(frame.f_globals.get("__name__") in _DEBUGGERS for frame, _ in frames):
-            return None
-        place = innermost((frame, frame.f_lineno) for frame, _ in frames)
-        shown = "an unknown place" if place is None else one_line(_shown(place, frames))
-        if _is_of_store(frames):
-            name = one_line(f"the store {store}")
-            return Blocker("", name, shown, "put it on a fast disk, and check what else writes to that disk")
-        harness = next((name for name in names_above(task) if name in harnesses), "")
-        if not harness:
-            return Blocker("", "the program, in no harness,", shown, "use trio.sleep, or await trio.to_thread.run_sync(…)")
-        return Blocker(harness, f"harness {harness!r}", shown, "use self.sleep, or await trio.to_thread.run_sync(…)")
-
-    def _frames(self) -> list[tuple[FrameType, int]] | None:
-        """Return the frames below Trio's loop, outermost first, each with its last instruction; None outside the loop."""
-        frames: list[tuple[FrameType, int]] = []
-        frame = sys._current_frames().get(self.ident)  # pyright: ignore[reportPrivateUsage]
-        while frame is not None and len(frames) < _MOST_FRAMES:
-            if (frame.f_code.co_filename, frame.f_code.co_name) == _LOOP:
-                return frames[::-1]
-            frames.append((frame, frame.f_lasti))
-            frame = frame.f_back
+def _blocker(loop: LoopThread, harnesses: Container[str], store: str) -> Blocker | None:
+    """Return what holds the thread; None if nobody is to be named."""
+    task, frames = loop.context.get("task"), loop.frames()
+    if task is None or frames is None or is_debugged(frames):
         return None
+    shown = one_line(shown_line(frames))
+    if _is_of_store(frames):
+        name = one_line(f"the store {store}")
+        return Blocker("", name, shown, "put it on a fast disk, and check what else writes to that disk")
+    harness = next((name for name in names_above(task) if name in harnesses), "")
+    if not harness:
+        return Blocker("", "the program, in no harness,", shown, advice_at(shown, "trio.sleep(…)"))
+    return Blocker(harness, f"harness {harness!r}", shown, advice_at(shown, "self.sleep(…)"))
 
 
-def _queued_s(thread: int) -> float:
-    try:
-        with open(f"/proc/self/task/{thread}/schedstat", "rb") as file:
-            return int(file.read().split()[1]) / 1e9
-    except (OSError, ValueError, IndexError):
-        return 0.0
-
-
-def _is_of_store(frames: list[tuple[FrameType, int]]) -> bool:
+def _is_of_store(frames: Frames) -> bool:
     """Return whether the recorder or a store is executing, and no other code of a harness or of the program below it."""
     for frame, _ in reversed(frames):
         file = os.path.realpath(frame.f_code.co_filename)
@@ -283,21 +223,3 @@ def _is_of_store(frames: list[tuple[FrameType, int]]) -> bool:
         if rank_of(frame.f_code.co_filename) == 0:
             break
     return any((frame.f_code.co_filename, frame.f_code.co_name) == _COMMIT for frame, _ in frames)
-
-
-def _shown(place: Place, frames: list[tuple[FrameType, int]]) -> str:
-    """Return a place as text: `strategy.py:41 in decide (time.sleep)`."""
-    at = place.file, place.function
-    frame, last = next(one for one in reversed(frames) if (one[0].f_code.co_filename, one[0].f_code.co_name) == at)
-    called = _called(frame, last)
-    return f"{near(place.file)}:{place.line} in {place.function}{f' ({called})' if called else ''}"
-
-
-def _called(frame: FrameType, last: int) -> str:
-    """Return the name of the function that a frame calls, as written in the source; empty if it is not a plain name."""
-    position = next(islice(frame.f_code.co_positions(), last // 2, None), None)
-    if position is None or position[0] is None or position[2] is None:
-        return ""
-    source = linecache.getline(frame.f_code.co_filename, position[0])
-    match = _CALLED.match(source.encode()[position[2] :].decode(errors="replace"))
-    return "" if match is None else cast(str, match[1])

@@ -198,3 +198,19 @@ def test_a_program_that_calls_trio_run_at_its_top_is_a_program(command: Command)
     ended = command("run", "good.py")
 
     assert (ended.code, ended.out) == (0, "ended\n")
+
+
+@pytest.mark.parametrize("way", ["alone", "program", "script"])
+@pytest.mark.parametrize(
+    ("act", "line"),
+    [
+        ("time.sleep(1.6)", r"\(time.sleep\): .*; use `await self.sleep\(…\)`, or `await trio.to_thread.run_sync\(…\)`"),
+        ("asyncio.run(asyncio.sleep(1.6))", r"\(asyncio.run\): .*; use `await trio.to_thread.run_sync\(asyncio.run, …\)`"),
+    ],
+)
+def test_what_blocks_the_loop_is_named_with_its_line_and_the_remedy(command: Command, act: str, line: str, way: str) -> None:
+    ended = run(command, f"{MADE}    async def execute(self):\n        {act}\n        yield 1, 1\n", way)
+
+    assert ended.code == 0
+    told = rf"harness 'Bad' has blocked the loop for \d\.\d s at bad.py:\d+ in execute {line}"
+    assert re.search(told, ended.err), ended.err

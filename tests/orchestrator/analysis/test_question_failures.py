@@ -96,3 +96,6 @@ def test_what_differs_from_one_message_to_the_next_is_folded(message: str, said:
 def test_text_that_is_no_traceback_names_no_line() -> None:
     assert innermost("nothing of the kind") == ""
     assert innermost('  File "/a b/c.py", line 7, in run\n    x()\nValueError: y') == "/a b/c.py:7 in run"
+    library = '\n  File "/x/site-packages/p/q.py", line 3, in f\n  File "/usr/lib/python3.12/json/x.py", line 9, in g'
+    assert innermost(f'  | File "/a/c.py", line 7, in run{library}\nValueError: y') == "/a/c.py:7 in run"
+    assert innermost(library) == "/x/site-packages/p/q.py:3 in f"

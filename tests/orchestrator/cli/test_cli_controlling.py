@@ -46,7 +46,7 @@ def test_a_harness_is_paused_resumed_and_stopped_from_outside(command: Command) 
 
     done = ended(process)
     assert [one.code for one in (paused, again, resumed, stopped)] == [0, 0, 0, 0]
-    assert paused.err.startswith("ticking is paused: ")
+    assert paused.err.startswith("ticking is paused after step ")
     assert shown.objects[0]["status"] == "paused"
     assert (resumed.objects[0]["status"], resumed.objects[0]["done"]) == ("running", True)
     assert stopped.err == f"ticking is stopped at step {heads(command.folder / 'run.db')['ticking']}\n"

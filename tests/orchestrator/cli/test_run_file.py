@@ -152,7 +152,7 @@ def test_a_mistake_in_a_run_file_is_told_with_its_place(text: str, said: str) ->
         (
             "commanded",
             "",
-            "expected \"package.module:attribute\" or 'trading' or 'features' or 'coding' or 'pipeline', was 'commanded'",
+            "expected \"package.module:attribute\" or 'trading' or 'features' or 'coding' or 'pipeline', got 'commanded'",
         ),
         ("../commanded:X", "", 'expected "package.module:attribute"'),
     ],
@@ -188,7 +188,7 @@ def test_a_rule_for_approvals_is_found_like_a_harness() -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ('"nothing"', "approve: expected \"package.module:attribute\", was 'nothing'"),
+        ('"nothing"', "approve: expected \"package.module:attribute\", got 'nothing'"),
         (f'"{MODULE}:HOSTILE"', "expected a function of key and arguments"),
         (f'"{MODULE}:nobody"', "has no 'nobody'"),
     ],
