@@ -1,4 +1,4 @@
-"""The thread of Trio's loop, seen from another one: which task has it, for how long, and at which line of the author's code."""
+"""The thread of Trio's loop, seen from another one: which task has it, for how long, and at which line of code."""
 
 from __future__ import annotations
 

@@ -214,3 +214,22 @@ def test_what_blocks_the_loop_is_named_with_its_line_and_the_remedy(command: Com
     assert ended.code == 0
     told = rf"harness 'Bad' has blocked the loop for \d\.\d s at bad.py:\d+ in execute {line}"
     assert re.search(told, ended.err), ended.err
+
+
+def test_a_run_file_needs_no_state_for_a_harness_without_one(command: Command) -> None:
+    command.write("none.py", f"{HEAD}class Stateless(BaseHarness[None, int, int]):\n    async def execute(self): yield 1, 1\n")
+    file = command.write("run.toml", '[[harness]]\nname = "a"\nharness = "none:Stateless"\n')
+
+    ended = command("run", file, "--quiet")
+
+    assert (ended.code, ended.err) == (0, "")
+
+
+def test_doctor_warns_of_a_store_that_the_first_run_will_make(command: Command) -> None:
+    command.write("none.py", f"{HEAD}class Stateless(BaseHarness[None, int, int]):\n    async def execute(self): yield 1, 1\n")
+    file = command.write("run.toml", '[[harness]]\nname = "a"\nharness = "none:Stateless"\n')
+
+    done = command("doctor", file, "--store", "new.db")
+
+    assert "new.db is not there yet" in done.out
+    assert "new.db is not there\n" not in done.out
