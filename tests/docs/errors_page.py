@@ -25,6 +25,10 @@ Every error that the project raises on purpose is an `OrchestratorError`. A mess
 was expected, and what to do. The classes for the author of a harness are in `harnesses.errors`, those for a program that runs
 harnesses in `orchestrator.errors`, which has the first ones as well; the others are where the table says.
 
+One of them that nothing catches is printed in one line, with the line of your code where that is known. A crash of your own
+code keeps its traceback. `orchestrator run --traceback`, or `ORCHESTRATOR_TRACEBACK=1` in the environment, shows the traceback
+of every error; a `harness.failed` line of the log has it in any case.
+
 An error that leaves `execute()` decides what becomes of the harness:
 
 | then | meaning |
