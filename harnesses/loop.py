@@ -252,7 +252,7 @@ async def drive(
         control.failure = failure = located(error, ledger.where(), yield_line(generator))
         if failure is error:
             raise
-        raise failure from error.__cause__
+        raise failure from error
     finally:
         if meter is not None:
             meter.charge(steps=0)
