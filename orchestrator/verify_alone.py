@@ -1,9 +1,8 @@
 """Verify that a store is unchanged since it was written, or name what was changed: `python verify_alone.py run.db [HEAD]`.
 
-Needs only the standard library, and nothing of the program that wrote the store. HEAD is a head that was kept elsewhere, a
-file or a hash; default is the file beside the store. Exit code 0: unchanged; 5: changed. `seals.py` in
-`orchestrator/store/integrity` describes a seal, `residue.py` what remains where a store was pruned. The chain has no key:
-only a HEAD kept elsewhere detects someone who rewrites all seals and the head file.
+Needs only the standard library. HEAD is a head that was kept elsewhere, a file or a hash; default: the file beside the store.
+Exit code 0: unchanged; 5: changed. `seals.py` in `orchestrator/store/integrity` describes seals, `residue.py` what is left of
+a pruned store. The chain has no key: only a HEAD kept elsewhere detects someone who rewrites all seals and the head file.
 """
 
 # pyright: basic, reportUnusedExpression=false

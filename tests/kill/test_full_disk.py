@@ -36,7 +36,7 @@ def test_a_full_disk_ends_the_program_loudly_and_loses_nothing(small_disk: Path)
     end = life.end()
 
     assert end.code == 1
-    assert "StoreLost: " in end.errors
+    assert "run.db failed while steps wait" in end.errors
     assert "run.db cannot grow: database or disk is full; free some space, then `orchestrator run FILE`" in end.errors
     history.add(life)
     assert sum(history.verify().values()) > 100
@@ -68,5 +68,5 @@ def test_a_limit_on_the_size_of_files_ends_the_program_loudly_and_loses_nothing(
     end = fail_and_go_on(tmp_path / "run.db", steps=150, before=limited)
 
     assert end.code == 1
-    assert "StoreLost: " in end.errors
+    assert "run.db failed while steps wait" in end.errors
     assert "nothing recorded is lost" in end.errors or "earlier records are safe" in end.errors

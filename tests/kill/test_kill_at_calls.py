@@ -66,5 +66,5 @@ def test_a_disk_that_fails_ends_the_program_loudly_and_loses_nothing(
     end = fail_and_go_on(tmp_path / "run.db", steps=15, before=tampered(calls, tampering))
 
     assert end.code == 1
-    assert "StoreLost: " in end.errors
+    assert "run.db failed while steps wait" in end.errors
     assert "run.db" in end.errors

@@ -41,7 +41,7 @@ def test_a_second_process_is_refused_and_the_first_goes_on(history: History, liv
     first.end()
 
     assert refused.code == 1
-    assert "OwnedElsewhere" in refused.errors
+    assert "is owned elsewhere" in refused.errors
     assert f"process {first.process.pid} runs it" in refused.errors
     assert len(first.acknowledged) > heard
     history.add(first)
@@ -69,7 +69,7 @@ def test_who_is_taken_over_while_asleep_stops_with_ownership_lost(history: Histo
 
     assert ("tree", 4) in first.acknowledged
     assert end.code == 1
-    assert "OwnershipLost" in end.errors
+    assert "another run has taken this harness over" in end.errors
     assert [step for name, step in first.acknowledged if name == "fields"] == [1, 2]
     history.add(first)
     history.add(second)
@@ -93,7 +93,7 @@ def test_of_two_that_come_at_once_for_a_dead_ones_harness_one_gets_it(history: H
     errors = [life.end().errors for life in both]
 
     assert sorted(ended) == [False, True]
-    assert "OwnedElsewhere" in errors[ended.index(True)]
+    assert "is owned elsewhere" in errors[ended.index(True)]
     for life in (dead, both[ended.index(False)]):
         history.add(life)
     history.verify(["fields"])

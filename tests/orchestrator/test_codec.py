@@ -111,7 +111,7 @@ def test_text_on_disk_is_utf_8() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({"a": [1, object()]}, r"\$\.a\[1\] cannot be stored: .* was builtins\.object"),
+        ({"a": [1, object()]}, r"\$\.a\[1\] cannot be stored: .* got builtins\.object"),
         ({"a": {(1, 2): 3}}, r"\$\.a has the key \(1, 2\)"),
         (["\ud800"], r"\$\[0\] is not valid text"),
         ({"price": float("nan")}, r"\$\.price is nan"),
@@ -127,7 +127,7 @@ def test_a_value_that_holds_itself_is_refused() -> None:
     endless: list[Any] = []
     endless.append(endless)
 
-    with pytest.raises(Unstorable, match="holds itself"):
+    with pytest.raises(Unstorable, match="itself"):
         encode({"endless": endless})
 
 
