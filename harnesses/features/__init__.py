@@ -35,7 +35,8 @@ from harnesses.features.loop.feature_workplace import Workplace
 from harnesses.features.loop.observers import NoHooks, Phase, PhaseHooks
 from harnesses.features.planning.feature_selectors import FeatureSelector, FirstPending
 from harnesses.features.run_policy import FailFast, OnExhausted, RunMode, RunPolicy
-from harnesses.features.streaming import FeatureAgent, StreamingAgent, TurnEvent, TurnEventKind, TurnObserver
+from harnesses.features.streaming import FeatureAgent, StreamingAgent, TurnObserver
+from harnesses.turn_events import TurnEvent, TurnEventKind
 
 __all__ = [
     "Assignment",

@@ -10,58 +10,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import aclosing, nullcontext
-from enum import StrEnum
 from typing import Any, TypeAlias, cast
-
-from attrs import frozen
 
 from harnesses.agent import Agent, AgentRun
 from harnesses.features.errors import ChatFailed
 from harnesses.features.feature import TurnResult
 from harnesses.features.feature_record import Assignment, FeatureState
+from harnesses.turn_events import TurnEvent, TurnEventKind
 
 FeatureAgent: TypeAlias = Agent[FeatureState, Assignment, TurnResult]
 
 
-class TurnEventKind(StrEnum):
-    """The kind of an event of a turn."""
-
-    TEXT_DELTA = "text_delta"
-    TOOL_CALL_DELTA = "tool_call_delta"
-    TOOL_STARTED = "tool_started"
-    TOOL_FINISHED = "tool_finished"
-    MESSAGE_COMPLETE = "message_complete"
-    TOOL_ROUND_LIMIT = "tool_round_limit"
-    """The agent reached the maximum number of tool rounds."""
-    TURN_COMPLETE = "turn_complete"
-    """The last event of a turn."""
-
-
-@frozen(kw_only=True)
-class TurnEvent:
-    """An event of a turn."""
-
-    kind: TurnEventKind
-    text: str = ""
-    """The new part of the text or of a tool call's arguments; the whole message; or the output of a finished tool."""
-    tool: str = ""
-    call_id: str = ""
-    error: str = ""
-    """Error of a failed tool."""
-    rounds: int = 0
-    """Maximum number of tool rounds, for `tool_round_limit`."""
-    result: TurnResult | None = None
-    """The result of the turn, for `turn_complete`."""
-
-    @classmethod
-    def complete(cls, result: TurnResult) -> TurnEvent:
-        """Return the event that ends a turn."""
-        return cls(kind=TurnEventKind.TURN_COMPLETE, result=result)
-
-
-TurnObserver: TypeAlias = Callable[[Assignment, TurnEvent], object]
+TurnObserver: TypeAlias = Callable[[Assignment, TurnEvent[TurnResult]], object]
 """Called with each event of a turn, on a separate thread."""
-TurnStream: TypeAlias = Callable[[AgentRun[FeatureState, Assignment]], AsyncIterator[TurnEvent]]
+TurnStream: TypeAlias = Callable[[AgentRun[FeatureState, Assignment]], AsyncIterator[TurnEvent[TurnResult]]]
 
 
 class StreamingAgent(Agent[FeatureState, Assignment, TurnResult]):
@@ -82,7 +44,7 @@ class StreamingAgent(Agent[FeatureState, Assignment, TurnResult]):
         self.stream = stream
 
 
-def observe(agent: FeatureAgent, tell: Callable[[TurnEvent], None]) -> FeatureAgent:
+def observe(agent: FeatureAgent, tell: Callable[[TurnEvent[TurnResult]], None]) -> FeatureAgent:
     """Return an agent that behaves like `agent` and reports its events; a plain agent reports only the last one."""
 
     async def run(run: AgentRun[FeatureState, Assignment]) -> TurnResult:
@@ -96,7 +58,7 @@ def observe(agent: FeatureAgent, tell: Callable[[TurnEvent], None]) -> FeatureAg
 
 
 async def _consume(
-    stream: TurnStream, run: AgentRun[FeatureState, Assignment], tell: Callable[[TurnEvent], None] | None = None
+    stream: TurnStream, run: AgentRun[FeatureState, Assignment], tell: Callable[[TurnEvent[TurnResult]], None] | None = None
 ) -> TurnResult:
     """Return the result that ends a stream.
 

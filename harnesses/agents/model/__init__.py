@@ -1,0 +1,1 @@
+"""Model providers, what protects their calls, and what they cost."""

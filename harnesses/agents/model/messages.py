@@ -1,0 +1,204 @@
+"""The conversation with a model: messages, requests, responses and stream events, as plain values.
+
+    ModelRequest  = messages + tools + options ──provider──► TextDelta* ThinkingDelta* ToolCallDelta* … ModelResponse
+
+Invariant: every value except the stream events can be stored as JSON and read back to an equal value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TypeAlias
+
+from attrs import field, frozen
+
+from harnesses.errors import HarnessMisuse
+
+
+class Role(StrEnum):
+    """Who says a message."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+    """Results of the tool calls in the message before it."""
+
+
+@frozen(kw_only=True)
+class Thinking:
+    """A part of the model's reasoning. It is sent back unchanged in the next request of the same turn."""
+
+    text: str = ""
+    signature: str = ""
+    """Opaque data of the provider that proves or replaces the text."""
+
+
+@frozen(kw_only=True)
+class ToolCall:
+    """A tool call that the model asks for."""
+
+    id: str
+    name: str
+    arguments: str = "{}"
+    """JSON as the model wrote it, which may be malformed."""
+
+
+@frozen(kw_only=True)
+class ToolResult:
+    """The answer to a tool call."""
+
+    call_id: str
+    name: str
+    text: str
+    is_error: bool = False
+
+
+@frozen(kw_only=True)
+class Message:
+    """One message. An assistant message holds its parts in this order: thinking, text, tool calls."""
+
+    role: Role
+    text: str = ""
+    thinking: tuple[Thinking, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    """Only in assistant messages."""
+    results: tuple[ToolResult, ...] = ()
+    """Only in tool messages."""
+
+
+@frozen(kw_only=True)
+class ToolDefinition:
+    """What a model is told of a tool."""
+
+    name: str
+    """At most 64 characters of `[A-Za-z0-9_-]`."""
+    description: str
+    input_schema: str
+    """JSON Schema of the arguments, an object."""
+
+
+@frozen(kw_only=True)
+class ModelOptions:
+    """Options of a request; None leaves the choice to the provider."""
+
+    temperature: float | None = None
+    """0.0 to 2.0."""
+    max_tokens: int | None = None
+    """Maximum output tokens, above 0."""
+    stop: tuple[str, ...] = ()
+    reasoning: str | None = None
+    """Reasoning effort: `low`, `medium` or `high`."""
+    tool_choice: str | None = None
+    """`auto`, `none`, `required`, or the name of a tool."""
+
+
+@frozen(kw_only=True)
+class ModelRequest:
+    """A request to a model.
+
+    Raises:
+        HarnessMisuse: the model is blank, there is no message, or an option is out of range.
+    """
+
+    model: str
+    """The provider's name of the model."""
+    messages: tuple[Message, ...] = field(converter=tuple[Message, ...])
+    tools: tuple[ToolDefinition, ...] = field(default=(), converter=tuple[ToolDefinition, ...])
+    options: ModelOptions = ModelOptions()
+    metadata: Mapping[str, str] = field(factory=dict[str, str])
+    """Ids for the provider's own records, such as a user id."""
+
+    def __attrs_post_init__(self) -> None:
+        options = self.options
+        if not self.model.strip():
+            raise HarnessMisuse(f"model request: model: expected a name, got {self.model!r}; name one")
+        if not self.messages:
+            raise HarnessMisuse(f"model request to {self.model}: expected at least one message, got none; add one")
+        if options.max_tokens is not None and options.max_tokens <= 0:
+            raise HarnessMisuse(f"model request to {self.model}: max_tokens: expected above 0, got {options.max_tokens!r}")
+        if options.temperature is not None and not 0.0 <= options.temperature <= 2.0:
+            raise HarnessMisuse(f"model request to {self.model}: temperature: expected 0 to 2, got {options.temperature!r}")
+
+
+class StopReason(StrEnum):
+    """Why a model stopped."""
+
+    END_TURN = "end_turn"
+    MAX_TOKENS = "max_tokens"
+    TOOL_USE = "tool_use"
+    REFUSAL = "refusal"
+    """The provider's safety system, or the model, refused."""
+    OTHER = "other"
+
+
+@frozen(kw_only=True)
+class ModelUsage:
+    """Tokens of one model call."""
+
+    input_tokens: int = 0
+    """All tokens read, cached ones included."""
+    output_tokens: int = 0
+    """All tokens written, reasoning included."""
+    cached_tokens: int = 0
+    """The part of `input_tokens` that was read from the provider's cache."""
+    cache_write_tokens: int = 0
+    """The part of `input_tokens` that was written to the provider's cache."""
+    reasoning_tokens: int = 0
+    """The part of `output_tokens` spent on reasoning."""
+
+    @property
+    def total_tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: ModelUsage) -> ModelUsage:
+        return ModelUsage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+        )
+
+
+@frozen(kw_only=True)
+class ModelResponse:
+    """The answer of a model."""
+
+    provider: str
+    """Id of the provider, such as `anthropic`."""
+    model: str
+    """The model that answered, as the provider names it."""
+    message: Message
+    """An assistant message."""
+    stop_reason: StopReason
+    usage: ModelUsage = ModelUsage()
+    response_id: str = ""
+
+
+@frozen
+class TextDelta:
+    """The next part of the text."""
+
+    text: str
+
+
+@frozen
+class ThinkingDelta:
+    """The next part of the reasoning."""
+
+    text: str
+
+
+@frozen
+class ToolCallDelta:
+    """The next part of a tool call's arguments; the first one of a call may be empty."""
+
+    call_id: str
+    name: str
+    arguments: str
+
+
+StreamEvent: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta | ModelResponse
+"""An event of a streamed response. The `ModelResponse` is the last one, and comes exactly once."""

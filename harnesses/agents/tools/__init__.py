@@ -1,0 +1,1 @@
+"""Tools that an agent can call, and the policy that allows them."""

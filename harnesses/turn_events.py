@@ -1,0 +1,52 @@
+"""Events of an agent's turn, as they happen.
+
+    thinking_delta*  text_delta*  tool_call_delta*  message_complete  tool_started  tool_finished  …  turn_complete
+
+Invariant: a turn ends with `turn_complete`, which has its result; a turn without it has failed.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+from attrs import frozen
+
+ResultT = TypeVar("ResultT")
+
+
+class TurnEventKind(StrEnum):
+    """The kind of an event of a turn."""
+
+    TEXT_DELTA = "text_delta"
+    THINKING_DELTA = "thinking_delta"
+    TOOL_CALL_DELTA = "tool_call_delta"
+    TOOL_STARTED = "tool_started"
+    TOOL_FINISHED = "tool_finished"
+    MESSAGE_COMPLETE = "message_complete"
+    TOOL_ROUND_LIMIT = "tool_round_limit"
+    """The agent reached the maximum number of tool rounds."""
+    TURN_COMPLETE = "turn_complete"
+    """The last event of a turn."""
+
+
+@frozen(kw_only=True)
+class TurnEvent(Generic[ResultT]):
+    """An event of a turn."""
+
+    kind: TurnEventKind
+    text: str = ""
+    """The new part of the text, of the reasoning or of a tool call's arguments; the whole message; or a tool's output."""
+    tool: str = ""
+    call_id: str = ""
+    error: str = ""
+    """Error of a failed tool."""
+    rounds: int = 0
+    """Number of the model call within the turn, from 1; for `tool_round_limit`, the maximum number of tool rounds."""
+    result: ResultT | None = None
+    """The result of the turn, for `turn_complete`."""
+
+    @classmethod
+    def complete(cls, result: ResultT) -> TurnEvent[ResultT]:
+        """Return the event that ends a turn."""
+        return cls(kind=TurnEventKind.TURN_COMPLETE, result=result)
