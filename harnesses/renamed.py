@@ -11,6 +11,10 @@ from types import ModuleType
 from typing import Any, cast
 
 RENAMED = {
+    "harnesses.agents.agent_dialects": "harnesses.agents.command.agent_dialects",
+    "harnesses.agents.agent_output": "harnesses.agents.command.agent_output",
+    "harnesses.agents.command_agent": "harnesses.agents.command.command_agent",
+    "harnesses.agents.stream_counts": "harnesses.agents.command.stream_counts",
     "harnesses.described": "harnesses.run_file_harnesses",
     "harnesses.described.coding_table": "harnesses.run_file_harnesses.coding_table",
     "harnesses.described.features_table": "harnesses.run_file_harnesses.features_table",
@@ -22,7 +26,7 @@ RENAMED = {
     "harnesses.governance.commands": "harnesses.governance.approved_commands",
     "harnesses.governance.counting": "harnesses.governance.limits.counted_agent",
     "harnesses.governance.memory": "harnesses.memory",
-    "harnesses.governance.stream_counts": "harnesses.agents.stream_counts",
+    "harnesses.governance.stream_counts": "harnesses.agents.command.stream_counts",
     "harnesses.process": "harnesses.processes.bounded_command",
     "harnesses.secrets": "harnesses.redaction",
     "harnesses.trading.replay_files": "harnesses.trading.feeds.bar_files",

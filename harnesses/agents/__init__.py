@@ -4,9 +4,9 @@ ScriptedAgent   replays attempts from a file or table
 CommandAgent    runs a command-line coding agent: any program, or Claude Code, Codex CLI and aider through a dialect
 """
 
-from harnesses.agents.agent_dialects import Dialect, PromptBy, aider, claude_code, codex
-from harnesses.agents.agent_output import Reading, Reply
-from harnesses.agents.command_agent import CommandAgent
+from harnesses.agents.command.agent_dialects import Dialect, PromptBy, aider, claude_code, codex
+from harnesses.agents.command.agent_output import Reading, Reply
+from harnesses.agents.command.command_agent import CommandAgent
 from harnesses.agents.errors import AgentFailed, AgentMissing, AgentTimedOut
 from harnesses.agents.sandbox import Bubblewrap
 from harnesses.agents.scripted_agent import ScriptedAgent, ScriptedAttempt, read_attempts, recording

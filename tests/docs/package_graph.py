@@ -89,7 +89,7 @@ class Chapter:
 
 
 READY = {
-    "agents": ("command_agent",),
+    "agents": ("command/",),
     "budgets": ("spending",),
     "coding": ("validators/", "candidate"),
     "effects": ("once",),

@@ -27,10 +27,10 @@ from attrs import evolve
 
 from harnesses.agent import Agent, AgentRun
 from harnesses.agent_bill import current_bill
-from harnesses.agents.agent_output import Reading, Reply
-from harnesses.agents.command_agent import CommandAgent
+from harnesses.agents.command.agent_output import Reading, Reply
+from harnesses.agents.command.command_agent import CommandAgent
+from harnesses.agents.command.stream_counts import Counter, Deeds, counter_for
 from harnesses.agents.errors import AgentFailed
-from harnesses.agents.stream_counts import Counter, Deeds, counter_for
 from harnesses.governance.contracts.contract import BuilderContract, Check, failed, passed
 from harnesses.governance.limits.guardrails import Guardrails
 from harnesses.governor import Finding

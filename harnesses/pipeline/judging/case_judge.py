@@ -21,7 +21,7 @@ from typing import TypeAlias, cast
 import trio
 from attrs import evolve, frozen
 
-from harnesses.agents.command_agent import CommandAgent
+from harnesses.agents.command.command_agent import CommandAgent
 from harnesses.features.agent_text import one_line
 from harnesses.features.feature import Feature
 from harnesses.governance.contracts.completeness import completeness, file_checks, independent

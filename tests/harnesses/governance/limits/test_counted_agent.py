@@ -11,8 +11,8 @@ import trio
 
 from harnesses.agent import Agent
 from harnesses.agents import CommandAgent, aider, claude_code, codex
-from harnesses.agents.agent_output import AiderReading, ClaudeCodeReading, CodexReading, PlainReading, loaded
-from harnesses.agents.stream_counts import Deed, Deeds, MeteredReading, counter_for
+from harnesses.agents.command.agent_output import AiderReading, ClaudeCodeReading, CodexReading, PlainReading, loaded
+from harnesses.agents.command.stream_counts import Deed, Deeds, MeteredReading, counter_for
 from harnesses.features import FailFast, Feature, FeatureHarness, RunPolicy, TurnResult, accept_all
 from harnesses.features.feature_record import FeatureState
 from harnesses.governance import BuilderContract, Guardrails, independent

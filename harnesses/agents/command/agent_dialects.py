@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from attrs import frozen
 
-from harnesses.agents.agent_output import AiderReading, ClaudeCodeReading, CodexReading, PlainReading, Reading
+from harnesses.agents.command.agent_output import AiderReading, ClaudeCodeReading, CodexReading, PlainReading, Reading
 from harnesses.files.state_folder import state_folder
 
 

@@ -22,11 +22,11 @@ import trio
 from attrs import evolve, frozen
 
 from harnesses.agent import Agent, AgentRun
-from harnesses.agents.agent_dialects import Dialect, PromptBy
-from harnesses.agents.agent_output import SHOWN, Reply
+from harnesses.agents.command.agent_dialects import Dialect, PromptBy
+from harnesses.agents.command.agent_output import SHOWN, Reply
+from harnesses.agents.command.stream_counts import MeteredReading
 from harnesses.agents.errors import AgentFailed, AgentMissing, AgentTimedOut
 from harnesses.agents.sandbox import Bubblewrap, environment_within
-from harnesses.agents.stream_counts import MeteredReading
 from harnesses.diagnostics.control_characters import inert
 from harnesses.errors import HarnessMisuse
 from harnesses.features.agent_text import storable

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, cast
 
 from attrs import define, evolve, field, frozen
 
-from harnesses.agents.agent_output import (
+from harnesses.agents.command.agent_output import (
     AiderReading,
     ClaudeCodeReading,
     CodexReading,
