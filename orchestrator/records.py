@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic
 import msgspec
 from attrs import field, frozen
 
+from harnesses.data.large_values import StoredFile
 from harnesses.effects.approval import Case
 from harnesses.effects.effect import OPEN, EffectOutcome
 from harnesses.step import StateDelta
@@ -84,6 +85,8 @@ class EffectRecord:
     idempotent: bool
     settled_by: str = ""
     """`operator` if a person settled the outcome."""
+    file: StoredFile | None = None
+    """The file with the result, if that is large; `result` is None then, and `Store.read_file` returns its JSON."""
 
     @property
     def is_open(self) -> bool:

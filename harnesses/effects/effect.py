@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeAlias, cast
 import msgspec
 from attrs import define, frozen
 
+from harnesses.data.large_values import FILE, ReadFile, StoredText, as_stored_file, cannot_read
 from harnesses.data.record_size import check_not_marked
 from harnesses.data.values import detach, explain
 from harnesses.effects.approval import Action, Grant
@@ -83,8 +84,12 @@ Reconcile: TypeAlias = Callable[..., Answer | Awaitable[Answer]]
 class Journal(Protocol):
     """Stores intents and outcomes, and may forbid an effect."""
 
-    async def note(self, kind: str, body: str) -> None:
-        """Store an `intent` or `outcome` and wait until it is on disk. Never raises `Cancelled`."""
+    async def note(self, kind: str, body: str) -> StoredText | None:
+        """Store an `intent` or `outcome` and wait until it is on disk. Never raises `Cancelled`.
+
+        Returns:
+            Where the result is read from, if it is so large that it was put into a file; else None.
+        """
         ...
 
     def note_soon(self, kind: str, body: str) -> None:
@@ -125,7 +130,8 @@ class Entry:
     key: str
     arguments: str
     outcome: EffectOutcome = EffectOutcome.BEGUN
-    result: str | None = None
+    result: str | StoredText | None = None
+    """Its JSON; or the file that has it, so that large results are not kept in memory."""
     reason: str = ""
     idempotent: bool = False
     settled_by: str = ""
@@ -138,9 +144,15 @@ class Entry:
         return self.outcome in OPEN and not self.idempotent
 
     @property
+    def result_text(self) -> str | None:
+        """JSON of the result; read from its file if it is in one."""
+        return self.result.read() if isinstance(self.result, StoredText) else self.result
+
+    @property
     def effect(self) -> Effect:
         """The read-only view that a harness gets."""
-        result = None if self.result is None else _decode(self.result)
+        text = self.result_text
+        result = None if text is None else _decode(text)
         return Effect(self.key, _decode(self.arguments), self.outcome, result, self.reason, self.idempotent)
 
     def intent(self) -> str:
@@ -194,19 +206,20 @@ class Entry:
         raise HarnessMisuse(problem)
 
 
-def entries_of(marks: Iterable[tuple[str, str]]) -> dict[str, Entry]:
+def entries_of(marks: Iterable[tuple[str, str]], read: ReadFile = cannot_read) -> dict[str, Entry]:
     """Build the effects from their intent and outcome records, by key.
 
     Args:
         marks: kind (`intent` or `outcome`) and body of each record, oldest first.
+        read: reads a large result from its file.
     """
     entries: dict[str, Entry] = {}
     for kind, body in marks:
-        take_in(entries, kind, body)
+        take_in(entries, kind, body, read)
     return entries
 
 
-def take_in(entries: dict[str, Entry], kind: str, body: str) -> Entry:
+def take_in(entries: dict[str, Entry], kind: str, body: str, read: ReadFile = cannot_read) -> Entry:
     """Apply the next record of the effects of a step; return the effect it belongs to."""
     fields: dict[str, Any] = _decode(body)
     key: str = fields["key"]
@@ -216,6 +229,8 @@ def take_in(entries: dict[str, Entry], kind: str, body: str) -> Entry:
         result = str(_encode(fields["result"]), "utf-8") if "result" in fields else None
         entries[key].concluded(EffectOutcome(fields["outcome"]), fields.get("reason", ""), result)
         entries[key].settled_by = fields.get("by", "")
+        if FILE in fields:
+            entries[key].result = StoredText(as_stored_file(fields[FILE], kind), read)
     return entries[key]
 
 

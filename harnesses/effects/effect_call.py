@@ -230,7 +230,7 @@ class EffectCall:
             await self.ask(error)
             if entry.outcome is not EffectOutcome.CONFIRMED:
                 raise
-            return self._decode(entry.key, entry.result)
+            return self._decode(entry.key, entry.result_text)
         except BaseException as error:
             reason = f"{type(error).__name__} while it was under way"
             self._journal.note_soon("outcome", entry.concluded(EffectOutcome.UNKNOWN, reason))
@@ -294,7 +294,9 @@ class EffectCall:
         except (Unstorable, Waiting) as error:
             await self._note(EffectOutcome.CONFIRMED, str(error))
             raise Waiting(str(error)) from error
-        await self._journal.note("outcome", self._entry.concluded(EffectOutcome.CONFIRMED, result=text))
+        stored = await self._journal.note("outcome", self._entry.concluded(EffectOutcome.CONFIRMED, result=text))
+        if stored is not None:
+            self._entry.result = stored
         return value
 
     async def _note(self, outcome: EffectOutcome, reason: str) -> None:

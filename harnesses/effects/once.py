@@ -23,6 +23,7 @@ from typing import Any
 
 import trio
 
+from harnesses.data.large_values import ReadFile, cannot_read
 from harnesses.data.record_size import CEILING_BYTES, check_size
 from harnesses.effects.approval import Action
 from harnesses.effects.effect import (
@@ -62,9 +63,13 @@ class Effects:
         """Whether the step is being recorded: an effect that begins now belongs to the next step."""
         self._recording: trio.Event | None = None
 
-    def restore(self, marks: Iterable[tuple[str, str]]) -> None:
-        """Restore effects from their records, oldest first: kind (`intent` or `outcome`) and body of each."""
-        self._entries = entries_of(marks)
+    def restore(self, marks: Iterable[tuple[str, str]], read: ReadFile = cannot_read) -> None:
+        """Restore effects from their records, oldest first: kind (`intent` or `outcome`) and body of each.
+
+        Args:
+            read: reads a large result from its file.
+        """
+        self._entries = entries_of(marks, read)
 
     def known(self) -> tuple[Effect, ...]:
         """Return the stored effects of the step in progress, in the order in which they first began."""
@@ -135,7 +140,7 @@ class Effects:
                 done = await call.resume()
             if done:
                 await trio.lowlevel.checkpoint()
-                return decode(key, entry.result)
+                return decode(key, entry.result_text)
         journal.check_latch()
         if known is None:
             if len(self._entries) >= MAX_EFFECTS:

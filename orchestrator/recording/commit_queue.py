@@ -9,6 +9,7 @@ import trio
 from outcome import Error
 from trio.lowlevel import Abort, RaiseCancelT, Task, reschedule, wait_task_rescheduled
 
+from harnesses.data.large_values import LARGE_BYTES
 from harnesses.redaction.redactor import LineRedactor
 from orchestrator.errors import OrchestratorError, OwnershipLost, StoreCorrupt
 from orchestrator.store.store_protocol import Committed, ConsumedRow, EffectRow, Operation, SentRow, StepRow, Store
@@ -117,6 +118,11 @@ class Batch:
             self.effects = [slot for slot in slots if slot.effect is not None]
             self.operations = [slot for slot in slots if slot.operation is not None]
 
+    @property
+    def is_large(self) -> bool:
+        """Whether a value in it may go to a file, which takes longer than a row."""
+        return any(slot.effect is not None and len(slot.effect.body) > LARGE_BYTES for slot in self.effects)
+
     def commit(self, store: Store, *, wait: bool) -> Committed:
         steps: list[Any] = [slot.row for slot in self.steps]
         operations: list[Any] = [slot.operation for slot in self.operations]
@@ -135,6 +141,8 @@ class Batch:
 
     def settle(self, committed: Committed) -> int:
         """Wake the senders; return the newest `seq`."""
+        if committed.stored:
+            take_stored(self.effects, committed)
         newest = max(max(committed.seqs, default=0), max(committed.effects, default=0), max(committed.sent, default=0))
         # A store without effects returns no numbers for them: then none is recorded.
         # Messages before senders: a sender that continues finds its message in the recipient's mailbox.
@@ -165,6 +173,13 @@ def deliver(slots: Sequence[PendingWrite], committed: Committed) -> None:
             first += count
             if seq:
                 slot.sent.deliver(seqs, committed.before)
+
+
+def take_stored(slots: Sequence[PendingWrite], committed: Committed) -> None:
+    """Put the bodies as they were recorded into the slots of effects whose large value is in a file."""
+    for place, body in committed.stored.items():
+        if place < len(slots) and (row := slots[place].effect) is not None:
+            slots[place].effect = row._replace(body=body)
 
 
 def _settle_some(slots: list[PendingWrite], seqs: Sequence[int], committed: Committed) -> None:

@@ -125,11 +125,14 @@ class Recorder:
         if trio.lowlevel.current_statistics().tasks_runnable:
             self._alone = 0
             return False
+        batch = Batch([slot])
+        if batch.is_large:
+            return False
         self._check_process()
         begin = time.perf_counter()
         try:
             redact_writes((slot,))
-            committed = Batch([slot]).commit(self.store, wait=False)
+            committed = batch.commit(self.store, wait=False)
         except StoreBusy:
             return False
         except Exception as error:
@@ -285,12 +288,17 @@ class Recorder:
         self._under_way.add(batch)
         if self._lost is not None:
             self._refuse_all()
-        elif not self._has_thread or (len(slots) == 1 and len(self._under_way) == 1 and self._quick_s < _QUICK_S):
+        elif not self._has_thread or (self._is_quick and len(slots) == 1 and not batch.is_large):
             self._commit_here(batch)
         else:
             self._queue.put(batch)
             # The writer needs the interpreter to begin, and would otherwise get it only after 5 ms (the switch interval).
             time.sleep(_YIELD_S)
+
+    @property
+    def _is_quick(self) -> bool:
+        """Whether one write is better committed here than in the thread."""
+        return len(self._under_way) == 1 and self._quick_s < _QUICK_S
 
     def _send_slot(self, slot: PendingWrite) -> None:
         """Put a slot into the channel. The recorder is woken by a separate event, so slots stay in order."""

@@ -21,6 +21,7 @@ from harnesses.budgets.step_meter import Meter, meter_of
 from harnesses.config import ChildOrder
 from harnesses.control import Control, Ending
 from harnesses.data.delta import Delta
+from harnesses.data.large_values import ReadFile, StoredText
 from harnesses.data.record_size import MAX_RECORD_BYTES, check_size
 from harnesses.diagnostics.program_log import at_work
 from harnesses.effects.approval import Action, Grant
@@ -44,6 +45,7 @@ from orchestrator.recording.row_redaction import LARGE, Output, weight
 from orchestrator.recording.snapshot_policy import SnapshotPolicy
 from orchestrator.runtime.failure_events import contained, parted
 from orchestrator.runtime.started_children import Families, Family
+from orchestrator.store.store_capabilities import stored_text
 from orchestrator.store.store_protocol import Claimed, ConsumedRow, EffectRow, StepRow
 
 
@@ -101,14 +103,18 @@ class Carried:
     savings: SnapshotPolicy
     """Size of the last snapshot and of the deltas recorded since."""
 
-    def restore(self, claimed: Claimed) -> None:
-        """Load the recorded history of the harness."""
+    def restore(self, claimed: Claimed, read: ReadFile) -> None:
+        """Load the recorded history of the harness.
+
+        Args:
+            read: reads a large value from its file.
+        """
         self.savings = SnapshotPolicy(claimed.unsaved_steps, 0, len(claimed.state))
         if ticks := claimed.kept.get("ticks"):
             self.savings.ticks = TickBook()
             self.savings.ticks.restore(ticks)
         self.savings.governance = claimed.kept.get("governance", {})
-        self.effects.restore(claimed.marks)
+        self.effects.restore(claimed.marks, read)
 
 
 class Actor:
@@ -299,13 +305,16 @@ class Actor:
         if self.savings.ticks is not None:
             self.savings.ticks.put_back()
 
-    async def note(self, kind: str, body: str) -> None:
+    async def note(self, kind: str, body: str) -> StoredText | None:
         """Wait until an intent or an outcome is on disk; see `Journal.note`."""
+        slot = self._noting(kind, body)
         try:
-            await self._sent(self._noting(kind, body))
+            await self._sent(slot)
         except BaseException:
             self._lost = True
             raise
+        row = slot.effect
+        return None if row is None or row.body is body else stored_text(self._recorder.store, kind, row.body)
 
     def note_soon(self, kind: str, body: str) -> None:
         """Record an outcome without waiting."""

@@ -41,6 +41,7 @@ from orchestrator.runtime.started_children import ChildStart, Family
 from orchestrator.runtime.status_record import StatusRecord
 from orchestrator.runtime.supervisor import Supervisor, count_restarts, decide_exit
 from orchestrator.states.state_types import HarnessTypes
+from orchestrator.store.store_capabilities import reader_of
 
 
 class Child:
@@ -203,7 +204,7 @@ class Child:
         claim, self._claim = self._claim, None
         assert claim is not None
         claimed, reopened = await claim.take_up(self.record, self.orders, self.family), claim.is_reopened
-        self._carried.restore(claimed)
+        self._carried.restore(claimed, reader_of(self._context.recorder.store))
         supervision = claimed.supervision
         restarts = () if self.by_order else supervision.get("restarts", ())
         now = trio.current_time()

@@ -7,6 +7,7 @@ that a state cannot be passed off as a result. Seals prove which record a field 
     body of a step              `delta`                     columns   `records.state`, `harnesses.initial_state`
     body of an intent           `arguments`                 body of a request for approval   `arguments`
     body of an outcome          `result`                    body of a `child`   `arguments`
+    body of a `transcript`      `messages`                  files of large values (`orchestrator.store.file.value_files`)
 
 An encrypted field is the text `encrypted:v1:<base64 of nonce and ciphertext>`: a JSON string within a body, and raw text in a
 column, where no JSON text begins like that. Not encrypted: inputs, outputs and messages, which are redacted or meant for
@@ -15,6 +16,7 @@ others.
 
 from __future__ import annotations
 
+import hmac
 import os
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
@@ -40,6 +42,7 @@ _FIELDS = {
     "outcome": "result",
     "approval_requested": "arguments",
     "child": "arguments",
+    "transcript": "messages",
 }
 """The encrypted field of a record's body, by the kind of record."""
 _NEEDED = ("approval_requested",)
@@ -58,6 +61,9 @@ class Plain:
     _location: str
 
     def hide(self, role: str, text: str) -> str:
+        return text
+
+    def hide_alike(self, role: str, text: str) -> str:
         return text
 
     def reveal(self, role: str, text: str) -> str:
@@ -91,9 +97,17 @@ class AesGcm:
             ) from error
         self._location = location
         self._cipher = AESGCM(key)
+        self._nonce_key = hmac.digest(key, b"nonces of large values", "sha256")
 
     def hide(self, role: str, text: str) -> str:
-        nonce = os.urandom(_NONCE_BYTES)
+        return self._hide(role, text, os.urandom(_NONCE_BYTES))
+
+    def hide_alike(self, role: str, text: str) -> str:
+        """Encrypt as `hide` does, but equal texts to equal results: the nonce is a keyed hash of the text (RFC 5297)."""
+        nonce = hmac.digest(self._nonce_key, f"{role}\n{text}".encode(), "sha256")[:_NONCE_BYTES]
+        return self._hide(role, text, nonce)
+
+    def _hide(self, role: str, text: str, nonce: bytes) -> str:
         return ENCRYPTED + b64encode(nonce + self._cipher.encrypt(nonce, text.encode(), role.encode())).decode()
 
     def reveal(self, role: str, text: str) -> str:

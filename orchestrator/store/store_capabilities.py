@@ -5,6 +5,7 @@
     InFile     it is a file: kill switch, key, control socket and what is hidden from sandboxes are beside it
     Timed      the times of steps, without reading the steps
     Keyed      the signing key of its approvals, if that is not in a file beside it
+    Filed      it keeps large values in files, and records name them
 
 The program checks for these protocols, never for a class of store. `orchestrator.store.conformance` tests the laws of the
 capabilities that a store has.
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from harnesses.data.large_values import ReadFile, StoredFile, StoredText, cannot_read, stored_file, with_value
 from orchestrator.records import ApprovalRecord, ChildRecord, HarnessRecord, Record, StepRecord
 
 
@@ -70,6 +72,19 @@ class Keyed(Protocol):
 
 
 @runtime_checkable
+class Filed(Protocol):
+    """A store that keeps large values in files; its records have a `file` instead, see `harnesses.data.large_values`."""
+
+    def read_file(self, file: StoredFile) -> str:
+        """Return the JSON of a value that is in a file.
+
+        Raises:
+            StoreError: it is missing, or was changed.
+        """
+        ...
+
+
+@runtime_checkable
 class Timed(Protocol):
     """A store that returns the times of steps without reading the steps."""
 
@@ -98,6 +113,27 @@ class Roster(Protocol):
 def path_of(store: object) -> Path | None:
     """Return the path of a store's file; None if it has none."""
     return store.path if isinstance(store, InFile) else None
+
+
+def reader_of(store: object) -> ReadFile:
+    """Return the function with which large values are read from the files of a store."""
+    return store.read_file if isinstance(store, Filed) else cannot_read
+
+
+def stored_text(store: object, kind: str, body: str) -> StoredText | None:
+    """Return the large value that a record's body names; None if it names none."""
+    file = stored_file(kind, body)
+    return None if file is None else StoredText(file, reader_of(store))
+
+
+def full_body(store: object, kind: str, body: str) -> str:
+    """Return the body of a record with the value that is in a file, if one is.
+
+    Raises:
+        StoreError: the file is missing, or was changed.
+    """
+    file = stored_file(kind, body)
+    return body if file is None else with_value(body, file, reader_of(store)(file))
 
 
 def secret_of(store: object) -> bytes | None:

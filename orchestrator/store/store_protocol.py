@@ -256,6 +256,8 @@ class Committed(NamedTuple):
     """`seq`s of the messages that steps sent, in order; 0 for one whose step was not written."""
     refused: Mapping[int, OrchestratorError] = MappingProxyType({})
     """Errors of the steps that were not written because a message could not be delivered, by harness."""
+    stored: Mapping[int, str] = MappingProxyType({})
+    """Bodies, as recorded, of the effect rows with a large value in a file, by their place in `effects`."""
 
 
 class Store(Protocol):

@@ -174,6 +174,7 @@ def _fields(effect: Shown) -> dict[str, Any]:
         "timestamp": stamp_us(record.time_us),
         "arguments": record.arguments,
         "result": record.result,
+        "file": record.file,
         "reason": record.reason,
         "idempotent": record.idempotent,
         "settled_by": record.settled_by,

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from attrs import asdict
 from msgspec import DecodeError
 
+from harnesses.data.large_values import StoredText
 from harnesses.effects.effect import OPEN, EffectOutcome, Entry, entries_of, operator_outcome, take_in
 from harnesses.errors import one_of
 from orchestrator.errors import StoreCorrupt, UnknownHarness, UsageError
@@ -53,6 +54,9 @@ def effects_of(harness: str, marks: Iterable[Mark]) -> Iterator[EffectRecord]:
             intents[mark.step, entry.key] = mark
     for (step, key), intent in intents.items():
         entry = steps[step][key]
+        file = entry.result.file if isinstance(entry.result, StoredText) else None
+        if file is not None:
+            entry.result = None
         yield EffectRecord(
             harness=harness,
             step_number=step,
@@ -60,6 +64,7 @@ def effects_of(harness: str, marks: Iterable[Mark]) -> Iterator[EffectRecord]:
             seq=intent.seq,
             time_us=intent.time_us,
             settled_by=entry.settled_by,
+            file=file,
             **asdict(entry.effect, recurse=False),
         )
 

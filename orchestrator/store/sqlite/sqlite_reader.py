@@ -12,6 +12,7 @@ import msgspec
 from attrs import evolve
 
 from harnesses.budgets.pools import Account
+from harnesses.data.large_values import StoredFile
 from harnesses.errors import one_of
 from harnesses.timing.clock import now_us
 from orchestrator.codec import decode, decode_step
@@ -21,6 +22,7 @@ from orchestrator.records import ApprovalRecord, ChildRecord, EffectRecord, Harn
 from orchestrator.store.encryption import cipher_of, reveal_body, reveal_row, reveal_value
 from orchestrator.store.file.run_lock import is_alive
 from orchestrator.store.file.schema_shape import Connection
+from orchestrator.store.file.value_files import ValueFiles, files_folder
 from orchestrator.store.rules.approval_rules import approval_records
 from orchestrator.store.rules.effect_rules import Mark, effects_of
 from orchestrator.store.rules.state_rules import goes_on_with, versions_of
@@ -99,6 +101,7 @@ class SqliteReader:
         self.path = Path(path).resolve()
         self.location = str(path)
         self._cipher = cipher_of(key, self.location)
+        self._files = ValueFiles(files_folder(self.path), self._cipher.hide_alike, self._cipher.reveal)
         self._idle: list[Connection] = []
         self._keep = 4
 
@@ -285,6 +288,10 @@ class SqliteReader:
         with self._reading() as db:
             (text,) = db.execute(_OUTLINES, (after, limit)).fetchone()
         return [Record(*row) for row in _OUTLINE.decode(text)]
+
+    def read_file(self, file: StoredFile) -> str:
+        """Return the JSON of a value that is in a file beside the store."""
+        return self._files.read(file)
 
     def _reveal_effect(self, record: EffectRecord) -> EffectRecord:
         arguments = reveal_value(self._cipher, "arguments", record.arguments)

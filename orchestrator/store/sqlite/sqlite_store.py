@@ -69,7 +69,8 @@ class SqliteStore(SqliteReader):
     """A store in one SQLite file, created if it does not exist.
 
     Args:
-        path: the file. While it is open, two more, `-wal` and `-shm`, are beside it, and one lock file for each run.
+        path: the file. While it is open, two more, `-wal` and `-shm`, are beside it, and one lock file for each run; always
+            its head, `-head`, and a folder with its large values, `-files`, once there is one.
         busy_s: seconds to wait for another process that is writing.
         key: encrypts states, and arguments and results of effects: 32 bytes, or a file with such a key as 64 hexadecimal
             digits; default is the file that the environment variable `ORCHESTRATOR_STORE_KEY_FILE` names. Records from before
@@ -121,12 +122,15 @@ class SqliteStore(SqliteReader):
         """Write all of it in one transaction; see `Store.commit`."""
         if os.getpid() != self._pid:
             raise StoreUnusable(self._describe_fork())
+        files = {place: found for place, row in enumerate(effects) if (found := self._files.stage(row.kind, row.body))}
+        if files:
+            effects = [row._replace(body=files[at][0]) if at in files else row for at, row in enumerate(effects)]
         if not isinstance(self._cipher, Plain):
             steps = [hidden_row(self._cipher, row) for row in steps]
             effects = [row._replace(body=hide_body(self._cipher, row.kind, row.body)) for row in effects]
         with self._lock:
             plain = not operations and not consumed and not sent and len(steps) <= _MOST_ROWS and len(effects) <= _MOST_ROWS
-            plain = plain and not self._seals.is_due and UNSEALED_KINDS.issuperset([row[6] for row in effects])
+            plain = plain and not files and not self._seals.is_due and UNSEALED_KINDS.issuperset([row[6] for row in effects])
             if plain and self._unindexed < INDEX_EVERY:
                 committed = self._commit_rows(steps, effects, wait=wait)
                 if committed is not None:
@@ -140,6 +144,9 @@ class SqliteStore(SqliteReader):
                 lost = frozenset(row.harness for row in rows if holdings.epochs.get(row.harness) != row.epoch)
                 refused = self._operations.mail.refused(steps, consumed, sent, holdings.epochs) if sent else {}
                 noted = self._accept(effects, holdings, refused)
+                staged = [found[1] for at, found in files.items() if noted[at]]
+                if staged:
+                    self._files.write(staged)
                 seqs = self._append_steps(steps, holdings, refused)
                 effect_seqs = self._append_effects(effects, noted, holdings)
                 written = {(row.harness, row.step) for row, seq in zip(steps, seqs, strict=True) if seq}
@@ -148,10 +155,12 @@ class SqliteStore(SqliteReader):
                 results = self._do(operations, holdings)
                 self._index_if_due(len(rows) + len(operations) + len(sent))
                 self._seals.seal()
+            self._files.settle(staged)
             self._seals.publish()
             self._holdings = holdings
+            stored = {at: effects[at].body for at in files}
             why = {harness: error for (harness, _), error in refused.items()}
-            return Committed(seqs, results, lost, effect_seqs, self._operations.mail.before, sent_seqs, why)
+            return Committed(seqs, results, lost, effect_seqs, self._operations.mail.before, sent_seqs, why, stored)
 
     def check_in_place(self) -> None:
         """Raise if the file is no longer the one at its path.
@@ -220,6 +229,8 @@ class SqliteStore(SqliteReader):
             try:
                 with self._transaction(wait=True):
                     seals.take_up()
+                    if self._files.has_leftovers():
+                        self._files.sweep(self._db)
                 seals.publish()
             except BaseException:
                 seals.close()
