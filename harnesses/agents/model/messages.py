@@ -202,3 +202,13 @@ class ToolCallDelta:
 
 StreamEvent: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta | ModelResponse
 """An event of a streamed response. The `ModelResponse` is the last one, and comes exactly once."""
+
+
+@frozen
+class StreamRestarted:
+    """What this response has streamed so far is superseded: the request failed in mid-stream, and is made again.
+
+    Told to those who listen to a call; a provider never yields it.
+    """
+
+    reason: str
