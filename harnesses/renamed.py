@@ -15,6 +15,7 @@ RENAMED = {
     "harnesses.agents.agent_output": "harnesses.agents.command.agent_output",
     "harnesses.agents.command_agent": "harnesses.agents.command.command_agent",
     "harnesses.agents.stream_counts": "harnesses.agents.command.stream_counts",
+    "harnesses.agents.sandbox_mounts": "harnesses.agents.sandbox.sandbox_mounts",
     "harnesses.described": "harnesses.run_file_harnesses",
     "harnesses.described.coding_table": "harnesses.run_file_harnesses.coding_table",
     "harnesses.described.features_table": "harnesses.run_file_harnesses.features_table",

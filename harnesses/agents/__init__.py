@@ -8,7 +8,7 @@ from harnesses.agents.command.agent_dialects import Dialect, PromptBy, aider, cl
 from harnesses.agents.command.agent_output import Reading, Reply
 from harnesses.agents.command.command_agent import CommandAgent
 from harnesses.agents.errors import AgentFailed, AgentMissing, AgentTimedOut
-from harnesses.agents.sandbox import Bubblewrap
+from harnesses.agents.sandbox import Bubblewrap, Sandbox
 from harnesses.agents.scripted_agent import ScriptedAgent, ScriptedAttempt, read_attempts, recording
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "PromptBy",
     "Reading",
     "Reply",
+    "Sandbox",
     "ScriptedAgent",
     "ScriptedAttempt",
     "aider",

@@ -26,7 +26,7 @@ from harnesses.agents.command.agent_dialects import Dialect, PromptBy
 from harnesses.agents.command.agent_output import SHOWN, Reply
 from harnesses.agents.command.stream_counts import MeteredReading
 from harnesses.agents.errors import AgentFailed, AgentMissing, AgentTimedOut
-from harnesses.agents.sandbox import Bubblewrap, environment_within
+from harnesses.agents.sandbox import Sandbox, sandboxed
 from harnesses.diagnostics.control_characters import inert
 from harnesses.errors import HarnessMisuse
 from harnesses.features.agent_text import storable
@@ -38,8 +38,6 @@ _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE
 """Environment variables passed to a command that does not inherit the environment."""
 _LONGEST_ARGUMENT = 131_071
 """Bytes. Source: execve(2), MAX_ARG_STRLEN, less the end of the string."""
-_EXEC = ("sh", "-c", 'exec "$0" "$@"')
-"""Starts a command in a sandbox, so that a missing program exits with 127 or 126; bubblewrap itself would exit with 1."""
 _PLACE = re.compile(r"\{(prompt|session|directory)\}")
 
 
@@ -90,14 +88,14 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         limit_s: float = 1_800.0,
         env: Mapping[str, str] | None = None,
         inherit_env: bool = True,
-        sandbox: Bubblewrap | Literal["bwrap"] | None = None,
+        sandbox: Sandbox | Literal["bwrap"] | None = None,
         may_gain_privileges: bool = False,
         name: str | None = None,
     ) -> None:
         if dialect is not None and not isinstance(cast(object, dialect), Dialect):
             raise HarnessMisuse(f"CommandAgent: dialect: expected one such as claude_code(), was {dialect!r:.100}")
-        if not isinstance(cast(object, sandbox), Bubblewrap | None) and sandbox != "bwrap":
-            raise HarnessMisuse(f"CommandAgent: sandbox: expected 'bwrap', a Bubblewrap or None, was {sandbox!r:.100}")
+        if not isinstance(cast(object, sandbox), Sandbox | None) and sandbox != "bwrap":
+            raise HarnessMisuse(f"CommandAgent: sandbox: expected 'bwrap', a Sandbox or None, was {sandbox!r:.100}")
         self._dialect = _settled(command, dialect, resume, prompt)
         super().__init__(self._turn, name=name or self._dialect.name, reports=self._dialect.reports)
         if not limit_s > 0:
@@ -105,7 +103,7 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         self._limit_s = limit_s
         self._env = dict(env or {})
         self._inherit_env = inherit_env
-        self._sandbox = Bubblewrap() if sandbox == "bwrap" else sandbox
+        self._sandbox = Sandbox() if sandbox == "bwrap" else sandbox
         self._may_gain_privileges = may_gain_privileges
         if self._sandbox is not None:
             self._sandbox.check()
@@ -127,6 +125,9 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         if assignment.directory is None:
             raise HarnessMisuse(f"{self._where(assignment)} has no working directory: expected an assignment with a directory")
         deadline = trio.current_time() + self._limit_s
+        sandbox = "" if self._sandbox is None else self._sandbox.describe(network=self._dialect.network)
+        if sandbox:
+            run.log(f"[sandbox: {sandbox}]")
         litter = self._litter(assignment.directory)
         try:
             session = _usable(assignment.session)
@@ -140,7 +141,12 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
                 await trio.to_thread.run_sync(_remove, self._litter(assignment.directory) - litter)
         self._check(assignment, ran, reply)
         return TurnResult(
-            message=reply.message, session=reply.session, tokens=reply.tokens, usage=reply.usage, stop_reason=reply.stop_reason
+            message=reply.message,
+            session=reply.session,
+            tokens=reply.tokens,
+            usage=reply.usage,
+            stop_reason=reply.stop_reason,
+            sandbox=sandbox,
         )
 
     async def _speak(self, run: AgentRun[FeatureState, Assignment], session: str | None, deadline: float) -> tuple[Ran, Reply]:
@@ -159,17 +165,29 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
 
         with tempfile.TemporaryDirectory(prefix="prompt-") as folder:
             filled, input = self._filled(template, assignment, session, Path(folder))
-            ran = await run_bounded(
-                self._walled(filled, assignment, directory, folder),
-                limit_s=max(deadline - trio.current_time(), 0.001),
-                cwd=directory,
-                env=self._environment(directory),
-                input=input,
-                on_line=lambda text: log(reading.line(text)),
-                on_error_line=log,
-                may_gain_privileges=self._may_gain_privileges if self._sandbox is None else self._sandbox.needs_privileges(),
-                scoped_sockets=self._sandbox is not None,
-            )
+            async with sandboxed(
+                filled,
+                directory,
+                self._sandbox,
+                environment=self._inherited(),
+                added={"PWD": str(directory), **self._env},
+                keep=dialect.secrets,
+                writable=(*dialect.keeps, *assignment.writable),
+                readable=(folder, *assignment.readable),
+                network=dialect.network,
+                may_gain_privileges=self._may_gain_privileges,
+                log=run.log,
+            ) as ready:
+                ran = await run_bounded(
+                    ready.command,
+                    limit_s=max(deadline - trio.current_time(), 0.001),
+                    cwd=directory,
+                    env=ready.environment,
+                    input=input,
+                    on_line=lambda text: log(reading.line(text)),
+                    on_error_line=log,
+                    **ready.rights,
+                )
         reply = reading.reply()
         return ran, evolve(reply, session=_usable(reply.session) or session)
 
@@ -195,28 +213,13 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
             filled.append(said)
         return filled, prompt.encode() if by is PromptBy.STDIN else None
 
-    def _walled(self, command: list[str], assignment: Assignment, directory: Path, folder: str) -> list[str]:
-        if self._sandbox is None:
-            return command
-        return self._sandbox.wrap(
-            [*_EXEC, *command],
-            directory,
-            writable=(*self._dialect.keeps, *assignment.writable),
-            readable=(folder, *assignment.readable),
-            network=self._dialect.network,
-        )
-
-    def _environment(self, directory: Path) -> dict[str, str]:
+    def _inherited(self) -> dict[str, str]:
         # GIT_DIR and similar variables would make every git in it work on another repository.
-        inherited = {
+        return {
             key: value
             for key, value in os.environ.items()
             if (not key.startswith("GIT_") if self._inherit_env else key in _KEPT) and key != "OLDPWD"
         }
-        if self._sandbox is not None:
-            # Not through bubblewrap's arguments: processes in the sandbox can read the command line of its first process.
-            inherited = environment_within(inherited, self._dialect.secrets)
-        return {**inherited, "PWD": str(directory), **self._env}
 
     def _litter(self, directory: str) -> set[Path]:
         return {path for name in self._dialect.litter for path in Path(directory).glob(name)}

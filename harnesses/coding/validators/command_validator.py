@@ -113,12 +113,12 @@ class Command(CandidateValidator):
             if not cwd.is_dir() or not cwd.resolve().is_relative_to(root.resolve()):
                 return False, f"the directory {self._cwd} does not exist in the commit: restore it"
             async with fresh_environment({"FEATURE": feature.id, **self._env}, seed=seed) as around:
-                ran = await run_judged(argv, around, root=root, cwd=cwd, limit_s=self._limit_s, network=self._network)
+                ran, sandbox = await run_judged(argv, around, root=root, cwd=cwd, limit_s=self._limit_s, network=self._network)
                 if ran.code in (126, 127) and not shutil.which(argv[0], path=around.env.get("PATH")) and "/" not in argv[0]:
                     raise Waiting(
                         f"{self!r} cannot be run: expected a program on PATH, was {argv[0]!r}; install it, or correct it"
                     )
-        return ran.code == self._code, self._told(argv, ran, seed, str(root))
+        return ran.code == self._code, self._told(argv, ran, seed, sandbox, str(root))
 
     def _named(self, context: JudgingContext) -> frozenset[str]:
         """Return the judging files at the base that the command names."""
@@ -131,13 +131,13 @@ class Command(CandidateValidator):
         looked_at = posixpath.relpath(path, self._cwd) in self._argv
         return context.judges(path) and (looked_at or bool(_TEST_TOOLS.intersection(map(_tool, self._argv))))
 
-    def _told(self, argv: tuple[str, ...], ran: Ran, seed: int, root: str) -> str:
+    def _told(self, argv: tuple[str, ...], ran: Ran, seed: int, sandbox: str, root: str) -> str:
         additions = "".join(f" {key}={value}" for key, value in sorted({**self._env, "PYTHONHASHSEED": str(seed)}.items()))
         ended = "was killed at its time limit" if ran.code is None else f"ended with code {ran.code}"
         lines = [
             f"`{shlex.join(argv)}` {ended} after {ran.duration_s:.1f} s; "
             f"expected code {self._code} within {self._limit_s:g} s",
-            f"in {self._cwd}, clean environment and{additions}",
+            f"in {self._cwd}, sandbox: {sandbox}, clean environment and{additions}",
         ]
         return "\n".join([*lines, ran.tail.replace(f"{root}/", "")]).rstrip()
 

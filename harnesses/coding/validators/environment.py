@@ -18,7 +18,7 @@ from tempfile import mkdtemp
 import trio
 from attrs import frozen
 
-from harnesses.agents.sandbox import Bubblewrap, programs_below_tmp
+from harnesses.agents.sandbox import Level, Sandbox, programs_below_tmp, sandboxed
 from harnesses.coding.candidate import EXECUTABLE, LINK, SUBMODULE, Candidate, Change
 from harnesses.processes.bounded_command import Ran, run_bounded
 
@@ -75,28 +75,25 @@ def hash_seed(commit: str, confirmation: int) -> int:
 
 async def run_judged(
     argv: Sequence[str], around: Environment, *, root: Path, cwd: Path, limit_s: float, network: bool = False
-) -> Ran:
-    """Run a command that may write only to a worktree and to its own environment.
+) -> tuple[Ran, str]:
+    """Run a command that may write only to a worktree and to its own environment; return how it ended, and the sandbox.
 
     Args:
         root: the worktree.
-        network: whether it shares the machine's network; without bubblewrap it always does.
+        network: whether it shares the machine's network; without any sandbox it always does.
     """
-    sandbox = Bubblewrap(network=network)
-    if not await trio.to_thread.run_sync(sandbox.works):
-        return await run_bounded(argv, limit_s=limit_s, cwd=cwd, env=around.env)
-    programs = (*programs_below_tmp(around.env.get("PATH", "")), *programs_below_tmp(os.path.dirname(argv[0])))
-    writable = (str(root), str(around.private.parent))
     # The sandbox sets its own /tmp, which may hide the worktree; the judged command gets an empty directory.
-    command = ["env", f"TMPDIR={around.env.get('TMPDIR', '/tmp')}", *argv]
-    return await run_bounded(
-        sandbox.wrap(command, cwd, writable=writable, readable=programs),
-        limit_s=limit_s,
-        cwd=cwd,
-        env=around.env,
-        may_gain_privileges=sandbox.needs_privileges(),
-        scoped_sockets=True,
-    )
+    async with sandboxed(
+        ["env", f"TMPDIR={around.env.get('TMPDIR', '/tmp')}", *argv],
+        cwd,
+        Sandbox(level=Level.NONE, network=network),
+        environment={},
+        added=around.env,
+        writable=(str(root), str(around.private.parent)),
+        readable=(*programs_below_tmp(around.env.get("PATH", "")), *programs_below_tmp(os.path.dirname(argv[0]))),
+    ) as ready:
+        ran = await run_bounded(ready.command, limit_s=limit_s, cwd=cwd, env=ready.environment, **ready.rights)
+    return ran, ready.described
 
 
 async def lay_over(

@@ -24,7 +24,7 @@ from typing import cast
 import trio
 from attrs import frozen
 
-from harnesses.agents.sandbox import Bubblewrap, programs_below_tmp
+from harnesses.agents.sandbox import Level, Sandbox, programs_below_tmp, sandboxed
 from harnesses.diagnostics.control_characters import inert
 from harnesses.features.agent_text import last_part
 from harnesses.pipeline.judging.copies import Copy, places
@@ -35,6 +35,8 @@ from harnesses.redaction.redactor import redact_text
 
 MAX_TAIL = 2_000
 """Maximum characters kept of a command's output, the last ones."""
+_SANDBOX = Sandbox(level=Level.NONE)
+"""The highest level that this machine has."""
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "PYTHONPATH", "VIRTUAL_ENV")
 
 
@@ -52,6 +54,8 @@ class CheckRun:
     """The stage whose description contains the command; empty if a validator requested it."""
     missing: str = ""
     """The expected pattern that its output does not match."""
+    sandbox: str = ""
+    """The level of the sandbox that was in force, and its network."""
 
     @property
     def good(self) -> bool:
@@ -63,38 +67,39 @@ class CheckRun:
         how = "killed at its time limit" if self.code is None else f"exit code {self.code}"
         also = f", and changed {', '.join(self.changed[:3])}" if self.changed else ""
         said = f", and its output does not match {self.missing[:100]!r}" if self.missing else ""
-        return f"{' '.join(self.command)[:300]}: {how}{also}{said}"
+        within = f" [sandbox: {self.sandbox}]" if self.sandbox else ""
+        return f"{' '.join(self.command)[:300]}: {how}{also}{said}{within}"
 
 
 async def run_check(
     copy: Copy, command: Sequence[str], *, limit_s: float, name: str, stage: str = "", expects: str = ""
 ) -> CheckRun:
-    """Run a command in a sandbox with a read-only copy; without bubblewrap, in a second copy that is compared afterwards."""
-    sandboxed = await aside(has_sandbox)
-    ground = copy if sandboxed else await aside(copy.another, name)
-    argv = list(command)
-    if sandboxed:
-        # The sandbox makes the machine read-only, /tmp private, and hides the network and the run's files.
-        readable = programs_below_tmp(os.environ.get("PATH", ""))
-        argv = Bubblewrap().wrap(command, ground.root, readable=readable, read_only=True)
+    """Run a command in a sandbox with a read-only copy; without one, in a second copy that is compared afterwards."""
+    confined = await aside(has_sandbox)
+    ground = copy if confined else await aside(copy.another, name)
     try:
-        ran = await run_bounded(
-            argv,
-            limit_s=limit_s,
-            cwd=ground.root,
-            env=_environment(ground.root),
-            may_gain_privileges=sandboxed and Bubblewrap().needs_privileges(),
-            scoped_sockets=sandboxed,
-        )
+        # The sandbox makes the machine read-only, /tmp private, and hides the network and the run's files.
+        async with sandboxed(
+            command,
+            ground.root,
+            _SANDBOX if confined else None,
+            environment={},
+            added=_environment(ground.root),
+            readable=programs_below_tmp(os.environ.get("PATH", "")),
+            read_only=True,
+        ) as ready:
+            ran = await run_bounded(ready.command, limit_s=limit_s, cwd=ground.root, env=ready.environment, **ready.rights)
         changed = await aside(ground.changed)
     finally:
-        if not sandboxed:
+        if not confined:
             with trio.CancelScope(shield=True):
                 await aside(copy.forget, name)
     tail = last_part(inert(redact_text(ran.tail)), MAX_TAIL)
     words = tuple(redact_text(word) for word in command)
     missing = "" if re.search(expects, tail, re.MULTILINE) else expects
-    return CheckRun(command=words, code=ran.code, tail=tail, changed=changed, stage=stage, missing=missing)
+    return CheckRun(
+        command=words, code=ran.code, tail=tail, changed=changed, stage=stage, missing=missing, sandbox=ready.described
+    )
 
 
 def _environment(directory: Path) -> dict[str, str]:
@@ -105,8 +110,8 @@ def _environment(directory: Path) -> dict[str, str]:
 
 
 def has_sandbox() -> bool:
-    """Return whether bubblewrap is installed and works on this machine."""
-    return Bubblewrap().works()
+    """Return whether this machine has a sandbox of any level."""
+    return _SANDBOX.in_force() is not Level.NONE
 
 
 MAX_READ_BYTES = 1_000_000

@@ -182,7 +182,7 @@ async def test_the_program_does_not_see_the_terminal_or_the_input_of_this_one(tm
     ("argument", "value", "said"),
     [
         ("dialect", "claude", "expected one such as claude_code()"),
-        ("sandbox", "bwarp", "expected 'bwrap', a Bubblewrap or None"),
+        ("sandbox", "bwarp", "expected 'bwrap', a Sandbox or None"),
     ],
 )
 def test_a_word_that_is_none_of_those_expected_is_told(argument, value, said):

@@ -18,7 +18,7 @@ from attrs import define, field, frozen
 from harnesses.errors import HarnessMisuse
 from harnesses.files.private_files import concealed_names, is_concealed
 
-_PRIVATE = ("/tmp", "/run")
+PRIVATE = ("/tmp", "/run")
 """Temporary files of other programs, and sockets of system services, through which processes outside could be started."""
 _OWN = ("/dev", "/proc")
 _RESOLVER = "/etc/resolv.conf"
@@ -40,6 +40,21 @@ class Places:
     readable: tuple[str, ...]
     hidden: tuple[str, ...]
     network: bool
+    socket: str = ""
+    """A Unix socket that stays reachable although somebody listens on it."""
+    temporary_bytes: int | None = None
+    """Most bytes of files in /tmp, and as many in /dev/shm; None for no limit but the machine's memory."""
+
+
+def check_places(places: Places) -> None:
+    """Raise `HarnessMisuse` if the writable directory holds files of the run itself."""
+    names = concealed_names().get(places.directory, frozenset())
+    if any(names) and places.directory in places.writable:
+        files = ", ".join(sorted(name for name in names if name))
+        raise HarnessMisuse(
+            f"directory {places.directory} holds files of the run itself ({files:.200}): expected the agent's directory "
+            f"and the store's to differ, because the sandbox hides files of the run; put the store elsewhere"
+        )
 
 
 @define
@@ -53,20 +68,10 @@ class Mounts:
 
     @classmethod
     def of(cls, places: Places) -> Mounts:
-        """Return the mounts for these paths.
-
-        Raises:
-            HarnessMisuse: the writable directory holds files of the run itself.
-        """
+        """Return the mounts for these paths."""
         names = concealed_names()
-        if any(names.get(places.directory, ())) and places.directory in places.writable:
-            files = ", ".join(sorted(name for name in names[places.directory] if name))
-            raise HarnessMisuse(
-                f"directory {places.directory} holds files of the run itself ({files:.200}): expected the agent's directory "
-                f"and the store's to differ, because the sandbox hides files of the run; put the store elsewhere"
-            )
         made = cls()
-        made._base(names)
+        made._base(names, places.temporary_bytes)
         wanted = [(path, "ro") for path in places.readable]
         wanted += [(path, "rw") for path in places.writable]
         wanted += [(path, "hidden") for path in places.hidden]
@@ -74,7 +79,8 @@ class Mounts:
         for path, how in sorted(dict.fromkeys(wanted), key=_outer_first):
             made._mount(path, how, names)
         for path in _listening_sockets():
-            made._hide_file(path)
+            if path != places.socket:
+                made._hide_file(path)
         if places.network:
             made._show_resolver()
         # Files created in these would be lost silently. Remounted last, because mount points are created in them until then.
@@ -87,7 +93,7 @@ class Mounts:
             path = os.path.dirname(path)
         return self.states[path]
 
-    def _base(self, names: Mapping[str, frozenset[str]]) -> None:
+    def _base(self, names: Mapping[str, frozenset[str]], temporary_bytes: int | None) -> None:
         self.states["/"] = "ro"
         if "/" in names:
             self._show_others("/", "ro", names["/"])
@@ -96,10 +102,12 @@ class Mounts:
         # Root without privileges can still write kernel settings, such as the program that is run on a crash.
         self.words += ["--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc"]
         self.states.update(dict.fromkeys(_OWN, "own"))
-        private = (*_PRIVATE, *(["/var/run"] if os.path.isdir("/var/run") and not os.path.islink("/var/run") else []))
+        private = (*PRIVATE, *(["/var/run"] if os.path.isdir("/var/run") and not os.path.islink("/var/run") else []))
+        size = [] if temporary_bytes is None else ["--size", str(temporary_bytes)]
         for path in private:
-            self.words += ["--tmpfs", path]
+            self.words += [*size, "--tmpfs", path]
             self.states[path] = "hidden"
+        self.words += [*size, "--tmpfs", "/dev/shm"]
 
     def _mount(self, path: str, how: str, names: Mapping[str, frozenset[str]]) -> None:
         if path == "/" or not os.path.lexists(path) or os.path.islink(path):
@@ -133,7 +141,7 @@ class Mounts:
         if entries is None:
             return
         for entry in entries:
-            if is_concealed(entry.name, names) or (folder == "/" and entry.path in (*_OWN, *_PRIVATE)):
+            if is_concealed(entry.name, names) or (folder == "/" and entry.path in (*_OWN, *PRIVATE)):
                 continue
             if entry.is_symlink():
                 self.words += ["--symlink", os.readlink(entry.path), entry.path]
