@@ -42,6 +42,9 @@ RECORDS = f"""SELECT seq, harness, epoch, attempt, step, time_us, kind, {SMALL.f
 FROM records WHERE seq > ? AND seq <= ? ORDER BY seq"""
 STEPS = """SELECT seq FROM (SELECT seq, step, lag(step, 1, CASE WHEN ? THEN step - 1 ELSE 0 END) OVER (PARTITION BY harness
 ORDER BY seq) AS was FROM records WHERE kind = 'step') WHERE step <> was + 1 ORDER BY seq LIMIT 1"""
+ASIDE = {"outcome": "result", "transcript": "messages"}  # the field that may be in a file, by the kind of record
+NAMING = """SELECT seq, kind, body FROM records WHERE kind IN ('outcome', 'transcript') AND instr(body, '"file":{"sha256":"')
+ORDER BY seq"""
 SEALS = "SELECT position, first_seq, last_seq, notes, marks, hash FROM seals WHERE position {} ? ORDER BY position"
 BASE = """SELECT notes FROM seals WHERE substr(notes, 1, 15) = '[["",["pruned",' ORDER BY position DESC LIMIT 1"""
 
@@ -212,6 +215,24 @@ def look_beside(db, base, noted, found):
     found += [(None, "damaged", text) for (text,) in db.execute("PRAGMA integrity_check(1)") if text != "ok"]
 
 
+def look_at_files(db, path, found):
+    """Compare the files with large values with the records that name them."""
+    for seq, kind, body in db.execute(NAMING):
+        try:
+            field, name, size = map(json.loads(body)["file"].__getitem__, ("field", "sha256", "bytes"))
+            ours = len(name) == 64 and not name.strip("0123456789abcdef") and ASIDE[kind] == field and size >= 0
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            ours = False  # If a program has written something else, the seals show it.
+        if not ours:
+            continue
+        places = [Path(f"{path}-files", name + end) for end in ("", ".new")]
+        content = next((place.read_bytes() for place in places if place.is_file() and not place.is_symlink()), None)
+        if content is None or len(content) < size:
+            found.append((seq, "dropped" if content is None else "cut off", "value"))
+        elif len(content) > size or sha256(content).hexdigest() != name:
+            found.append((seq, "edited", "value"))
+
+
 def look_at_head(head, seals, found):
     try:
         hash, *said = [head] if len(head) == 64 else map(json.loads(head).__getitem__, ("hash", "position", "last_seq"))
@@ -241,6 +262,7 @@ def verify(path, head):
             base = read_base(db)
             noted, seals, unsealed = walk(db, base, found)
             look_beside(db, base, noted, found)
+            look_at_files(db, Path(path).resolve(), found)
             look_at_head(head, seals, found) if head is not None else None
     except (sqlite3.Error, UnicodeError, ValueError) as error:
         found.append((None, "damaged", str(error)))

@@ -1,7 +1,7 @@
 """Large values that a store keeps in files beside it, and what their records say instead.
 
 {"key": …, "outcome": "confirmed", "result": …}
-{"key": …, "outcome": "confirmed", "file": {"field": "result", "sha256": …, "bytes": …}}
+{"key": …, "outcome": "confirmed", "file": {"sha256": …, "bytes": …, "field": "result"}}
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ ASIDE = {"outcome": "result", "transcript": "messages"}
 """The field of a record's body that is kept in a file if it is large, by the kind of record."""
 FILE = "file"
 """The field that stands for the one in the file."""
+NAMES_A_FILE = f'"{FILE}":{{"sha256":"'
+"""Text in the body of each record that names a file, and in few others."""
 
 _split = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _write = msgspec.json.Encoder().encode
@@ -29,12 +31,12 @@ _write = msgspec.json.Encoder().encode
 class StoredFile:
     """A file beside a store, as its record names it."""
 
-    field: str
-    """Name of the field whose value is in the file."""
     sha256: str
     """Hash of the file's content, 64 hexadecimal digits; also its name."""
     bytes: int
     """Size of the file."""
+    field: str
+    """Name of the field whose value is in the file."""
 
 
 ReadFile: TypeAlias = Callable[[StoredFile], str]
@@ -75,7 +77,8 @@ def split_large(kind: str, body: str) -> tuple[dict[str, msgspec.Raw], str, str]
 
 def with_file(fields: Mapping[str, msgspec.Raw], file: StoredFile) -> str:
     """Return the body of a record with a reference to a file instead of the field that is in it."""
-    return str(_write({**{name: value for name, value in fields.items() if name != file.field}, FILE: file}), "utf-8")
+    said = {"sha256": file.sha256, "bytes": file.bytes, "field": file.field}
+    return str(_write({**{name: value for name, value in fields.items() if name != file.field}, FILE: said}), "utf-8")
 
 
 def with_value(body: str, file: StoredFile, text: str) -> str:

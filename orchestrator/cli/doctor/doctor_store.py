@@ -20,6 +20,7 @@ from orchestrator.cli.store_writing import user_name
 from orchestrator.cli.value_lines import json_line
 from orchestrator.errors import OrchestratorError, StoreBusy, StoreUnusable
 from orchestrator.store.file.schema import VERSION
+from orchestrator.store.file.value_files import files_folder, named_files, unnamed
 from orchestrator.store.integrity.proof_findings import REPAIR, LostNote
 from orchestrator.store.rules.signing_key import secret_path
 from orchestrator.store.sqlite.sqlite_file import open_reader
@@ -151,9 +152,25 @@ def room(store: Path) -> Iterator[Check]:
         yield well("room", f"{_size(free)} are free in {folder}")
 
 
+def files(store: Path) -> Iterator[Check]:
+    """Look for files beside the store that no record names."""
+    folder = files_folder(store.resolve())
+    if not folder.is_dir():
+        return
+    with closing(open_reader(store)) as db:
+        named = {file.sha256 for _, file in named_files(db)}
+    extra = unnamed(folder, named)
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    if extra:
+        text = f"{len(extra)} of the files in {folder} are named by no record, {_size(sum(size for _, size in extra))}"
+        yield warn("files", text, "start the program, or prune: what a killed program has left is removed then")
+    else:
+        yield well("files", f"{len(named)} large values, {_size(size)}, are in files in {folder}")
+
+
 def permissions(store: Path) -> Iterator[Check]:
     """Look who else can read it, or change it."""
-    beside = [Path(f"{store}{end}") for end in ("", "-wal", "-head", "-latch")]
+    beside = [Path(f"{store}{end}") for end in ("", "-wal", "-head", "-latch", "-files")]
     modes = {path: stat.S_IMODE(path.stat().st_mode) for path in beside if path.exists()}
     changed = [path for path, mode in modes.items() if mode & 0o002]
     read = [path for path, mode in modes.items() if mode & 0o004 and not path.is_dir()]

@@ -116,6 +116,7 @@ _BESIDE: Mapping[str, Callable[[Path], Iterable[Check]]] = {
 _WITHIN: Mapping[str, Callable[[Path], Iterable[Check]]] = {
     "integrity": doctor_store.whole,
     "seals": doctor_store.seals,
+    "files": doctor_store.files,
     "ownership": doctor_work.ownership,
     "attempts": doctor_work.attempts,
     "harnesses": doctor_work.standing,

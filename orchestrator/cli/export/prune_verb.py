@@ -87,7 +87,15 @@ def prune_lines(store: str, pruned: Pruned, *, dry: bool, as_json: bool) -> Iter
     """Yield what goes of each harness and what stays, then all of it together."""
     if as_json:
         yield from (json_line({"harness": floor.harness, **_fields(pruned, floor)}) for floor in pruned.floors)
-        yield json_line({"dry_run": dry, **_sums(pruned), "base_seq": pruned.base.last_seq})
+        yield json_line(
+            {
+                "dry_run": dry,
+                **_sums(pruned),
+                "files": pruned.files,
+                "file_bytes": pruned.file_bytes,
+                "base_seq": pruned.base.last_seq,
+            }
+        )
         return
     goes = "WOULD GO" if dry else "GONE"
     rows = [_cells(pruned, floor) for floor in pruned.floors]
@@ -95,6 +103,8 @@ def prune_lines(store: str, pruned: Pruned, *, dry: bool, as_json: bool) -> Iter
     sums = _sums(pruned)
     would = "would be " if dry else ""
     yield f"{store}: {sums['steps']} steps in {sums['records']} records {would}taken away, {sums['bytes']:,} bytes of them"
+    if pruned.files:
+        yield f"{pruned.files} files with large values {would}taken away, {pruned.file_bytes:,} bytes"
 
 
 def space_of(store: Path) -> str:

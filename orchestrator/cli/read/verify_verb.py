@@ -71,7 +71,9 @@ def verified(store: str, head: str | None, *, deep: bool) -> Proof:
     proof = prove(path, text, deep=deep)
     for _ in range(_TRIES):
         # A prune meanwhile may have moved the beginning of the chain beyond the head that was read before it.
-        if text == _text(head, beside) or all(finding.where != "head" for finding in proof.findings):
+        # It may also have removed files after the records that named them.
+        is_pruned = text != _text(head, beside) and any(finding.where == "head" for finding in proof.findings)
+        if not is_pruned and not any((one.what, one.where) == ("dropped", "value") for one in proof.findings):
             break
         text = _text(head, beside)
         proof = prove(path, text, deep=deep)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from harnesses.data.large_values import LARGE_BYTES
+from harnesses.effects.effect import EffectOutcome
 from orchestrator.codec import decode
-from orchestrator.store.conformance.conformance_tools import TIME_US, Laws, claim, do, intent_row, step_row
+from orchestrator.store.conformance.conformance_tools import TIME_US, Laws, claim, do, intent_row, outcome_row, step_row
 from orchestrator.store.conformance.operator_laws import ask, respond
-from orchestrator.store.store_capabilities import Counted, Watched
+from orchestrator.store.store_capabilities import Counted, Filed, Watched, full_body
 from orchestrator.store.store_protocol import ConsumedRow, Post, Store
 
 laws = Laws()
@@ -77,3 +79,23 @@ def answers_come_in_order_and_in_pages(store: Store) -> None:
 def a_store_that_is_where_it_was_made_says_nothing(store: Store) -> None:
     if isinstance(store, Watched):
         store.check_in_place()
+
+
+@laws.of_a_store
+def a_large_result_is_read_back_as_it_was_given(store: Store) -> None:
+    claimed, large = claim(store, "one"), {"text": "ünï" * LARGE_BYTES}
+    rows = [intent_row(claimed, 1, "look"), outcome_row(claimed, 1, "look", EffectOutcome.CONFIRMED, result=large)]
+    committed = store.commit([], effects=rows)
+
+    (effect,) = store.effects("one")
+    stored = next(record for record in store.records() if record.kind == "outcome")
+    (_, mark) = claim(store, "one", take_over=True).marks
+
+    for body in (stored.body, mark[1]):
+        assert decode(full_body(store, "outcome", body)) == decode(rows[1].body)
+    if isinstance(store, Filed):
+        assert effect.file is not None
+        assert decode(store.read_file(effect.file)) == large
+        assert committed.stored == {1: stored.body}
+    else:
+        assert (effect.file, effect.result, committed.stored) == (None, large, {})

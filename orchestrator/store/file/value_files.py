@@ -13,6 +13,7 @@ name. The names are in records, so the seals cover the files too.
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
@@ -22,14 +23,16 @@ from pathlib import Path
 import msgspec
 from attrs import frozen
 
-from harnesses.data.large_values import ASIDE, FILE, StoredFile, split_large, stored_file, with_file
+from harnesses.data.large_values import ASIDE, NAMES_A_FILE, StoredFile, split_large, stored_file, with_file
 from harnesses.files.safe_files import sync
 from orchestrator.errors import StoreCorrupt, StoreError
 
 NEW = ".new"
+_NAME = re.compile(r"[0-9a-f]{64}(\.new)?")
+"""Names of files of ours; others in the folder are left alone."""
 _NAMING = f"""
 SELECT seq, kind, body FROM records
-WHERE seq > ? AND kind IN ({", ".join(map(repr, ASIDE))}) AND instr(body, '"{FILE}":{{"field":') ORDER BY seq
+WHERE seq > ? AND kind IN ({", ".join(map(repr, ASIDE))}) AND instr(body, '{NAMES_A_FILE}') ORDER BY seq
 """
 _COPY = "restore the store and the folder from a copy"
 
@@ -68,7 +71,7 @@ class ValueFiles:
             return None
         fields, name, text = found
         content = self._hide(name, text).encode()
-        staged = Staged(StoredFile(name, sha256(content).hexdigest(), len(content)), content)
+        staged = Staged(StoredFile(sha256(content).hexdigest(), len(content), name), content)
         return with_file(fields, staged.file), staged
 
     def write(self, staged: Collection[Staged]) -> None:
@@ -135,22 +138,11 @@ class ValueFiles:
     def sweep(self, db: sqlite3.Connection) -> None:
         """Rename or remove what a killed program left; the caller holds the write lock."""
         named = {file.sha256 for _, file in named_files(db)}
-        for new in self.folder.glob(f"*{NEW}"):
+        for name in named:
             with suppress(FileNotFoundError):
-                if new.name.removesuffix(NEW) in named:
-                    new.replace(new.with_name(new.name.removesuffix(NEW)))
-                else:
-                    new.unlink()
-
-    def remove_unnamed(self, named: Collection[str]) -> tuple[int, int]:
-        """Remove the files that no record names; return their number and bytes. The caller holds the write lock."""
-        files = size = 0
-        for path in unnamed(self.folder, named):
-            with suppress(FileNotFoundError):
-                size += path.stat().st_size
-                path.unlink()
-                files += 1
-        return files, size
+                (self.folder / f"{name}{NEW}").replace(self.folder / name)
+        for path, _ in unnamed(self.folder, named):
+            path.unlink(missing_ok=True)
 
 
 def named_files(db: sqlite3.Connection, after: int = 0) -> Iterator[tuple[int, StoredFile]]:
@@ -162,9 +154,12 @@ def named_files(db: sqlite3.Connection, after: int = 0) -> Iterator[tuple[int, S
                 yield seq, file
 
 
-def unnamed(folder: Path, named: Collection[str]) -> list[Path]:
-    """Return the files of a folder that no record names."""
-    return sorted(path for path in folder.glob("*") if path.name.removesuffix(NEW) not in named and not path.is_dir())
+def unnamed(folder: Path, named: Collection[str]) -> list[tuple[Path, int]]:
+    """Return the files of a folder that no record names, and their sizes in bytes."""
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        ours = [entry for entry in entries if _NAME.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)]
+        return sorted((Path(one.path), one.stat().st_size) for one in ours if one.name.removesuffix(NEW) not in named)
+    return []
 
 
 def what_is_wrong(folder: Path, file: StoredFile) -> tuple[str, str] | None:

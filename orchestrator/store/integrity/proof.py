@@ -1,4 +1,4 @@
-"""Verification of a store: its records, other rows and indexes against its seals, and the seals against a head.
+"""Verification of a store: its records, other rows, indexes and files against its seals, and the seals against a head.
 
 Invariants: records that were edited, dropped, inserted, reordered or cut off are found, and the first one is named, unless
 the whole chain and its head were rewritten. Nothing is changed, and no writer waits. A damaged or forged store causes
@@ -22,11 +22,12 @@ from orchestrator.events import current_kind
 from orchestrator.store.encryption import KEY_FILE, Plain, cipher_of
 from orchestrator.store.file.open_files import connect_reader
 from orchestrator.store.file.schema_shape import faults, harden
+from orchestrator.store.file.value_files import files_folder
 from orchestrator.store.integrity.chain_head import Noted, read_head
 from orchestrator.store.integrity.chain_walk import compare, moment, walk
 from orchestrator.store.integrity.proof_findings import COPY, OTHER_HEAD, REPAIR, Account, Finding, LostNote, Proof, Row
 from orchestrator.store.integrity.residue import Base, Residue, read_marks
-from orchestrator.store.integrity.row_consistency import check_indexes, check_rows, contradictions, is_encrypted
+from orchestrator.store.integrity.row_consistency import check_files, check_indexes, check_rows, contradictions, is_encrypted
 from orchestrator.store.integrity.seals import row_hash
 from orchestrator.store.rules.budget_rules import KIND as BUDGET
 from orchestrator.store.store_operations import APPROVAL_KINDS, mailbox_columns, record_fields
@@ -73,6 +74,7 @@ def prove_in(db: sqlite3.Connection, store: Path, head: str | None, account: Acc
     lost = None
     if all(fault.is_harmless for fault in wrong):
         _check_within(db, account, head, deep=deep)
+        check_files(db, files_folder(store.resolve()), account)
         lost = find_lost_note(db, account)
     if lost is not None:
         account.found = [evolve(finding, text=f"{lost.what}; run `{REPAIR}`") for finding in account.found]

@@ -27,7 +27,7 @@ class Finding:
     what: str
     """`edited`, `dropped`, `inserted`, `reordered`, `cut off` or `damaged`."""
     where: str
-    """`record`, `seal`, `head`, `file`, or the name of a table."""
+    """`record`, `seal`, `head`, `file`, `value` (a large value in a file beside it), or the name of a table."""
     text: str
     """Message with the remedy."""
     seq: int | None = None

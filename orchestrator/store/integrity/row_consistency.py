@@ -1,5 +1,5 @@
-"""Checks of the rows beside the records: that they match the chain's notes, that the indexes match the records, and, by
-deriving the data again, that nothing in the store contradicts anything else:
+"""Checks of what is beside the records: that the other rows match the chain's notes, that the indexes and the files with large
+values match the records, and, by deriving the data again, that nothing in the store contradicts anything else:
 
     every state, from the first one and the deltas         against the snapshots
     the last lifecycle event on record of each harness     against its row with its status
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from harnesses.data.delta import apply_to_state
@@ -21,6 +22,7 @@ from orchestrator.errors import StoreUnusable
 from orchestrator.events import EVENTS, stored_kinds
 from orchestrator.store.encryption import FieldCipher, Plain, reveal_delta
 from orchestrator.store.file.schema import INDEXES
+from orchestrator.store.file.value_files import named_files, what_is_wrong
 from orchestrator.store.integrity.proof_findings import COPY, Account
 from orchestrator.store.integrity.residue import Base
 from orchestrator.store.integrity.seals import key_of, row_hash
@@ -85,6 +87,15 @@ def check_indexes(db: sqlite3.Connection, account: Account) -> None:
     for (text,) in db.execute("PRAGMA integrity_check(1)"):
         if text != "ok":
             account.add("damaged", "file", f"the file is damaged: {text}; {COPY}")
+
+
+def check_files(db: sqlite3.Connection, folder: Path, account: Account) -> None:
+    """Check the files with large values against the records that name them."""
+    for seq, file in named_files(db):
+        wrong = what_is_wrong(folder, file)
+        if wrong is not None:
+            what, text = wrong
+            account.add(what, "value", f"{folder / file.sha256}, the {file.field} in record {seq}, {text}; {COPY}", seq)
 
 
 Contradiction: TypeAlias = tuple[str, str, str, int | None]

@@ -6,11 +6,14 @@ and verifies, and records how far it was pruned (`residue.py`). A program runnin
     look      find which steps of each harness must be kept
     say       record who prunes what. After that, everything existing is under seals, and the head is on disk
     take      a few seals at a time: check each against its records, delete what is removed, put the rest under a residue
+    files     remove the files with large values that no record names any more
 """
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Generator, Sequence
 from contextlib import closing, contextmanager
@@ -24,6 +27,7 @@ from orchestrator.codec import encode
 from orchestrator.errors import StoreBusy, StoreCorrupt
 from orchestrator.store.file.schema import INDEX_NEW
 from orchestrator.store.file.schema_shape import Connection
+from orchestrator.store.file.value_files import files_folder, named_files, unnamed
 from orchestrator.store.integrity.chain_head import head_path
 from orchestrator.store.integrity.residue import NOT_PRUNED, Base, note_gone, read_base
 from orchestrator.store.integrity.seals import SEAL_EVERY_S, Sealer, sealed_transaction
@@ -53,9 +57,15 @@ class Pruned:
     """Removed bytes of recorded data; the file has some overhead."""
     kept: dict[int, dict[str, int]] = field(factory=dict[int, dict[str, int]])
     """Records below the floor that are kept, by their kind."""
+    runs: list[tuple[int, int]] = field(factory=list[tuple[int, int]])
+    """First and last `seq` of each run of removed records, in order."""
+    files: int = 0
+    """Removed files with large values: those that no remaining record names."""
+    file_bytes: int = 0
 
     def add(self, portion: Portion) -> None:
         self.records.update(portion.records)
+        self.runs += portion.runs
         self.bytes.update(portion.bytes)
         for harness, steps in portion.steps.items():
             self.steps[harness] += len(steps)
@@ -85,7 +95,7 @@ def prune(path: str | Path, rule: Rule, names: Collection[str] = (), *, by: str,
         UnknownHarness: there is no such harness.
     """
     plan, would = _look(path, rule, names)
-    if not would.records:
+    if not would.records and not would.files:
         return would
     store = Path(path).resolve()
     with closing(open_writer(store, busy_s)) as db:
@@ -104,7 +114,23 @@ def _look(path: str | Path, rule: Rule, names: Collection[str]) -> tuple[Plan, P
             latest.read(db)
             for portion in portions(db, plan, base, latest):
                 would.add(portion)
+        _count_files(would, unnamed(files_folder(Path(path).resolve()), _still_named(db, would.runs)))
     return plan, would
+
+
+def _still_named(db: sqlite3.Connection, runs: Sequence[tuple[int, int]], after: int = 0) -> set[str]:
+    """Return the files that records outside of `runs` name."""
+    last = [run[1] for run in runs]
+
+    def goes(seq: int) -> bool:
+        at = bisect_left(last, seq)
+        return at < len(runs) and runs[at][0] <= seq
+
+    return {file.sha256 for seq, file in named_files(db, after) if not goes(seq)}
+
+
+def _count_files(pruned: Pruned, files: Sequence[tuple[Path, int]]) -> None:
+    pruned.files, pruned.file_bytes = len(files), sum(size for _, size in files)
 
 
 @contextmanager
@@ -153,7 +179,22 @@ class _Pruner:
         finally:
             self._seals.close()
         pruned.base = read_base(self._db)
+        _count_files(pruned, self._remove_files())
         return pruned
+
+    def _remove_files(self) -> list[tuple[Path, int]]:
+        """Remove the files that no record names any more. Those of new records are looked up under the write lock."""
+        folder = files_folder(self._store)
+        if not folder.is_dir():
+            return []
+        with self._reading():
+            (newest,) = self._db.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()
+            named = _still_named(self._db, ())
+        with self._db.writing():
+            files = unnamed(folder, named | _still_named(self._db, (), newest))
+            for path, _ in files:
+                path.unlink(missing_ok=True)
+        return files
 
     def _portions(self) -> Generator[Portion]:
         """Yield the work for each commit, examined outside of it."""
