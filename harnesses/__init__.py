@@ -22,6 +22,8 @@ if TYPE_CHECKING:
         AskTimeout,
         BudgetExhausted,
         DeadlineExceeded,
+        EffectFailed,
+        EffectInterrupted,
         HarnessError,
         HarnessMisuse,
         Latched,
@@ -58,8 +60,9 @@ else:
             "harnesses.effects.effect": "Confirmed Effect EffectOutcome NotDone Undecided",
             "harnesses.errors": (
                 "ApprovalDenied ApprovalExpired ApprovalInvalid AskTimeout BudgetExhausted DeadlineExceeded "
-                "HarnessError HarnessMisuse Latched MailboxFull NoRestart NotReady OrchestratorError Refused "
-                "ScopeError StateError StepTimeout Stopping UnknownOutcome Unstorable Waiting"
+                "EffectFailed EffectInterrupted HarnessError HarnessMisuse Latched MailboxFull NoRestart NotReady "
+                "OrchestratorError Refused ScopeError StateError StepTimeout Stopping UnknownOutcome Unstorable "
+                "Waiting"
             ),
             "harnesses.governor": "Finding Governor",
             "harnesses.messages.requests": "Request query",
@@ -88,6 +91,8 @@ __all__ = [
     "Control",
     "DeadlineExceeded",
     "Effect",
+    "EffectFailed",
+    "EffectInterrupted",
     "EffectOutcome",
     "Ending",
     "Finding",

@@ -8,18 +8,27 @@ Invariant: a limit that cannot be enforced is refused before anything starts.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Generic, cast
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from functools import cached_property
+from typing import Any, Generic, TypeVar, cast, overload
 
 from attrs import field, fields, frozen
 
-from harnesses.budgets.budget import FIELDS, Budget
+from harnesses.agent_services import AgentServices, enter_services, leave_services, take_services
+from harnesses.agent_spans import AgentSpan, NoSpan, SpanValue
+from harnesses.budgets.budget import FIELDS, NOTHING, Budget
+from harnesses.budgets.spending import Spending
 from harnesses.budgets.usage import REPORTABLE, Usage
+from harnesses.effects.approval import Action
+from harnesses.effects.effect import Effect, Errors, Reconcile
 from harnesses.errors import HarnessMisuse
 from harnesses.step import Constraints, InputT, LoadedContext, OutputT, StateT, Step, no_constraints
 
+AnswerT = TypeVar("AnswerT")
 
-@frozen(kw_only=True, eq=False)
+
+@frozen(kw_only=True, eq=False, slots=False)
 class AgentRun(Generic[StateT, InputT]):
     """The arguments of one agent call."""
 
@@ -49,13 +58,90 @@ class AgentRun(Generic[StateT, InputT]):
                 charged for it yet is charged.
         """
 
+    @overload
+    async def once(
+        self,
+        key: str,
+        function: Callable[..., Awaitable[AnswerT]],
+        *args: Any,
+        reconcile: Reconcile | None = None,
+        idempotent: bool = False,
+        timeout_s: float | None = None,
+        approval: Action | str | None = None,
+        errors: Errors = "raise",
+        dangerous: bool = False,
+    ) -> AnswerT: ...
+
+    @overload
+    async def once(
+        self,
+        key: str,
+        function: Callable[..., AnswerT],
+        *args: Any,
+        reconcile: Reconcile | None = None,
+        idempotent: bool = False,
+        timeout_s: float | None = None,
+        approval: Action | str | None = None,
+        errors: Errors = "raise",
+        dangerous: bool = False,
+    ) -> AnswerT: ...
+
+    async def once(
+        self,
+        key: str,
+        function: Callable[..., Any],
+        *args: Any,
+        reconcile: Reconcile | None = None,
+        idempotent: bool = False,
+        timeout_s: float | None = None,
+        approval: Action | str | None = None,
+        errors: Errors = "raise",
+        dangerous: bool = False,
+    ) -> Any:
+        """Run an effect of this call as part of the step in progress, and return its result; see `BaseHarness.once`.
+
+        Without a harness the function is called once for each key of this run, and nothing is stored.
+
+        Args:
+            key: identity of the effect within this agent call. Other calls of the same agent may use it too.
+        """
+        how: dict[str, Any] = {"reconcile": reconcile, "idempotent": idempotent, "timeout_s": timeout_s, "approval": approval}
+        return await self._services().once(key, function, args, **how, errors=errors, dangerous=dangerous)
+
+    def recorded(self, key: str) -> Effect | None:
+        """Return the recorded effect of this call with that key; None if there is none. Only this one is decoded."""
+        return self._services().recorded(key)
+
+    def spending(self, *, tokens: int = 0, money: Decimal = NOTHING.money, tool_calls: int = 0, turns: int = 0) -> Spending:
+        """Reserve budget for the duration of an `async with` block; see `BaseHarness.spending`."""
+        return self._services().spending(tokens=tokens, money=money, tool_calls=tool_calls, turns=turns)
+
+    def tell(self, event: object) -> None:
+        """Pass on a streamed event, such as a piece of text, to whoever follows the harness. Neither waits nor raises."""
+        self._services().tell(event)
+
+    def span(self, name: str, attributes: Mapping[str, SpanValue] | None = None) -> AgentSpan | NoSpan:
+        """Return a context manager for a part of this call, such as a round, that telemetry shows as a span.
+
+        Spans nest, also in tasks that the agent starts. Without telemetry it does nothing.
+        """
+        return self._services().span(name, attributes or {})
+
+    def _services(self) -> AgentServices:
+        return self._alone
+
+    @cached_property
+    def _alone(self) -> AgentServices:
+        return AgentServices("")
+
 
 @frozen(kw_only=True, eq=False)
 class _HeardRun(AgentRun[StateT, InputT]):
-    """An agent run with listeners for its output lines and usage reports."""
+    """An agent run with listeners for its output lines and usage reports, and the services of a harness."""
 
     heard_by: Callable[[str], None] | None = field(repr=False)
     charged_by: Callable[..., None] | None = field(repr=False)
+    services: AgentServices | None = field(repr=False)
 
     def log(self, line: str) -> None:
         if self.heard_by is not None:
@@ -64,6 +150,9 @@ class _HeardRun(AgentRun[StateT, InputT]):
     def charge(self, usage: Usage, *, thread: str = "") -> None:
         if self.charged_by is not None:
             self.charged_by(usage, thread=thread)
+
+    def _services(self) -> AgentServices:
+        return self.services or self._alone
 
 
 class Agent(Generic[StateT, InputT, OutputT]):
@@ -118,11 +207,16 @@ class Agent(Generic[StateT, InputT, OutputT]):
             "step_history": step_history,
             "constraints": {} if constraints is None else constraints,
         }
-        return await self.answer(
-            AgentRun[StateT, InputT](**told)
-            if log is None and charge is None
-            else _HeardRun[StateT, InputT](**told, heard_by=log, charged_by=charge)
-        )
+        services = take_services(self.name)
+        if services is None:
+            if log is None and charge is None:
+                return await self.answer(AgentRun[StateT, InputT](**told))
+            return await self.answer(_HeardRun[StateT, InputT](**told, heard_by=log, charged_by=charge, services=None))
+        token = enter_services(services)
+        try:
+            return await self.answer(_HeardRun[StateT, InputT](**told, heard_by=log, charged_by=charge, services=services))
+        finally:
+            leave_services(token)
 
     async def answer(self, run: AgentRun[StateT, InputT]) -> OutputT:
         """Run the agent with an existing `AgentRun`: for agents that delegate to other agents."""

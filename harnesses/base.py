@@ -20,6 +20,7 @@ from trio.lowlevel import Task, checkpoint, current_task
 
 from harnesses.agent import Agent, unheld
 from harnesses.agent_bill import Bill, billed, calls_limit, check_held, check_left, takes_charge
+from harnesses.agent_services import AgentServices, enter_services, leave_services, run_effect, scope_of
 from harnesses.attachments import attachment
 from harnesses.budgets.budget import NOTHING, UNLIMITED, Budget, Spend
 from harnesses.budgets.spending import Spending, left, limits, settled_here
@@ -31,7 +32,7 @@ from harnesses.diagnostics.known_errors import check_trio, diagnosed
 from harnesses.diagnostics.unawaited_calls import Calls, to_be_awaited
 from harnesses.diagnostics.uncaught_errors import told_in_a_line
 from harnesses.effects.approval import Action, Grant, action_of
-from harnesses.effects.effect import Effect, EffectOutcome, Reconcile, check_key
+from harnesses.effects.effect import Effect, EffectOutcome, Errors, Reconcile, check_key
 from harnesses.errors import HarnessError, HarnessMisuse, StateError, Unstorable, located
 from harnesses.loop import StepLedger, drive, explained, place, run_alone
 from harnesses.messages.requests import ASK_TIMEOUT_S, Request, check_sent, types_of
@@ -208,10 +209,15 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         """
         return ()
 
-    async def run_agent(self, agent: Agent[StateT, AskT, AnswerT], input: AskT) -> AnswerT:
+    async def run_agent(self, agent: Agent[StateT, AskT, AnswerT], input: AskT, *, key: str = "") -> AnswerT:
         """Call `agent` with this harness's context, the number of the step in progress and the constraints.
 
         Its usage reports are charged to the budget at once, except for amounts reserved by a surrounding `spending` block.
+
+        Args:
+            key: identity of this call within the step, for agents that use `AgentRun.once`: by it a resumed attempt finds the
+                records of the call. Without it the calls of an agent in a step are numbered; give keys if several run at the
+                same time, whose order can change.
 
         Raises:
             BudgetExhausted: a limit is reached; the agent was stopped, or not called. Do not catch it.
@@ -238,6 +244,8 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
             constraints=self.constraints,
             log=partial(self.log, source=agent.name),
         )
+        services = None if runtime is None else self._services_for(agent.name, key, runtime)
+        token = enter_services(services)
         try:
             charger = None if runtime is None else getattr(runtime, "charger", None)
             if charger is None:
@@ -250,8 +258,16 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
                 check_held(till, agent, has_answered=True)
             return answer
         finally:
+            leave_services(token)
             if watch is not None:
                 watch.end("agent", since)
+
+    def _services_for(self, agent: str, key: str, runtime: Runtime) -> AgentServices:
+        """Return the services for the next call of an agent in the step in progress."""
+        scope = scope_of(agent, key or runtime.effects.number_of_call(agent))
+        # An older runtime may have neither.
+        tell, spans = getattr(runtime, "tell", None), getattr(runtime, "spans", None)
+        return AgentServices(agent, scope, runtime, where=self._where, tell=tell, spans=spans)
 
     @property
     def max_context_steps(self) -> int:
@@ -299,6 +315,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         if isinstance(runtime, LocalRuntime):
             runtime.mail.accepts = types_of(type(self))
         self._task, self._runtime, self.unawaited_calls = trio.lowlevel.current_task(), runtime, Calls()
+        enter_services(None)  # An agent's tool may have started this harness.
         try:
             if runtime.resumed and self._state.steps and self.is_complete():
                 return Ending.COMPLETED
@@ -592,6 +609,8 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         idempotent: bool = False,
         timeout_s: float | None = None,
         approval: Action | str | None = None,
+        errors: Errors = "raise",
+        dangerous: bool = False,
     ) -> AnswerT: ...
 
     @overload
@@ -604,6 +623,8 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         idempotent: bool = False,
         timeout_s: float | None = None,
         approval: Action | str | None = None,
+        errors: Errors = "raise",
+        dangerous: bool = False,
     ) -> AnswerT: ...
 
     @to_be_awaited
@@ -616,6 +637,8 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         idempotent: bool = False,
         timeout_s: float | None = None,
         approval: Action | str | None = None,
+        errors: Errors = "raise",
+        dangerous: bool = False,
     ) -> Any:
         """Run an effect, an act on the world that must not happen twice, and return its result.
 
@@ -631,11 +654,16 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
                 returns `Confirmed(result)`, `NotDone()` or `Undecided(reason)`, or raises `Refused`.
             idempotent: whether repeating the effect is harmless; if so, an effect of unknown outcome is run again.
             timeout_s: seconds after which the call is cancelled; its outcome is then unknown.
+            errors: with `keep`, an error or a timeout is the recorded result of the effect: `EffectFailed` is raised, now and
+                each time the effect is asked for again. A call that is cut off, without `reconcile`, is interrupted:
+                `EffectInterrupted` is raised then. Neither blocks the harness.
+            dangerous: whether a call that is cut off blocks the harness even with `errors="keep"`.
             approval: what needs human approval first: an `Action`, or a category for these arguments. All of the harness's
                 clocks (deadline, step timeout) stop while an approval is pending.
 
         Raises:
             Refused: the effect was refused, now or in an earlier attempt.
+            EffectFailed, EffectInterrupted: with `errors="keep"`, what became of it, now or in an earlier attempt.
             ApprovalDenied: approval was denied; a subclass of `Refused`.
             ApprovalExpired: no answer came in time. Do not catch it: the harness is then blocked.
             UnknownOutcome: the outcome cannot be found out. Do not catch it: the harness is then blocked until a person
@@ -644,22 +672,8 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
             Exception: raised by the function, if the effect has not happened or is idempotent.
         """
         runtime = self._surroundings("once")
-        needed = approval
-        if needed is None and runtime.rule is not None:
-            needed = runtime.rule(key, args)
-        how: dict[str, Any] = {"reconcile": reconcile, "idempotent": idempotent, "timeout_s": timeout_s}
-        if needed is not None:
-            how["approval"] = action_of(key, needed)
-        since = runtime.control.watch.begin()
-        try:
-            return await runtime.effects.once(runtime, key, function, args, **how)
-        except HarnessError as error:
-            named = located(error, self._where())
-            if named is error:
-                raise
-            raise named from error.__cause__
-        finally:
-            runtime.control.watch.end("effects", since)
+        how: dict[str, Any] = {"reconcile": reconcile, "idempotent": idempotent, "timeout_s": timeout_s, "approval": approval}
+        return await run_effect(runtime, self._where, key, function, args, **how, errors=errors, dangerous=dangerous)
 
     @to_be_awaited
     async def approval(self, key: str, action: Action | str) -> Grant:

@@ -73,6 +73,22 @@ class Refused(HarnessError):
     """
 
 
+class EffectFailed(HarnessError):
+    """An effect with `errors="keep"` has raised or timed out: that is its recorded result, raised each time it is asked for.
+
+    Args:
+        reason: the recorded text of what it raised, without secrets.
+    """
+
+    def __init__(self, message: str, *, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class EffectInterrupted(EffectFailed):
+    """An effect with `errors="keep"` was cut off: it may have happened. It is not tried again."""
+
+
 class Waiting(HarnessError):
     """A harness cannot continue until a person acts. Do not catch it: the outcome is then "blocked", not a crash."""
 

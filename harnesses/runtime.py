@@ -13,6 +13,7 @@ import trio
 from trio.lowlevel import cancel_shielded_checkpoint
 
 from harnesses.agent_bill import Charger
+from harnesses.agent_spans import SpanSink
 from harnesses.attachments import MAX_ATTACHED, Attachment
 from harnesses.budgets.budget import UNLIMITED, Budget
 from harnesses.budgets.spending import BudgetAccount, LocalBudgetAccount
@@ -20,7 +21,7 @@ from harnesses.budgets.step_meter import Meter, meter_of
 from harnesses.config import ChildOrder
 from harnesses.control import Control
 from harnesses.data.delta import Delta
-from harnesses.effects.approval import Action, Grant
+from harnesses.effects.approval import Action, ApprovalRule, Grant
 from harnesses.effects.effect import Journal
 from harnesses.effects.once import Effects
 from harnesses.errors import ApprovalDenied, HarnessMisuse, Waiting
@@ -31,8 +32,6 @@ from harnesses.step import Step
 from harnesses.timing.clock import WallClock
 from harnesses.timing.interval import TickBook
 
-ApprovalRule: TypeAlias = Callable[[str, tuple[Any, ...]], Action | str | None]
-"""Called with key and arguments of an effect; returns the action that needs approval, or its category, or None."""
 Approver: TypeAlias = Callable[[str, Action], bool | Awaitable[bool]]
 
 
@@ -142,6 +141,15 @@ class Runtime(Journal, Protocol):
         """Record a line of output, without waiting. `source` names what wrote it."""
         ...
 
+    def tell(self, event: object, source: str) -> None:
+        """Pass on a streamed event of an agent. Neither waits nor raises. `source` is the agent's name."""
+        ...
+
+    @property
+    def spans(self) -> SpanSink | None:
+        """Called with each span of an agent call that has ended; None without telemetry."""
+        ...
+
     async def sleep(self, seconds: float) -> None:
         """Sleep on Trio's clock; raises `Stopping` as soon as the harness is stopped."""
         ...
@@ -187,6 +195,7 @@ class LocalRuntime:
         self.resumed = False
         self.governor = governor
         self.rule = rule
+        self.spans: SpanSink | None = None
         self._approver = approver
         self.attached: list[tuple[int, Attachment]] = []
         """What was attached to each step, by its number."""
@@ -216,7 +225,14 @@ class LocalRuntime:
     def note_soon(self, kind: str, body: str) -> None:
         """Do nothing."""
 
+    async def redact(self, text: str) -> str:
+        """Return the text: nothing of it is stored."""
+        return text
+
     def log(self, line: str, source: str = "") -> None:
+        """Do nothing."""
+
+    def tell(self, event: object, source: str) -> None:
         """Do nothing."""
 
     def attach(self, attached: Attachment) -> None:

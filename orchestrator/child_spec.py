@@ -10,8 +10,8 @@ from attrs import field, frozen
 
 from harnesses.budgets.budget import Budget
 from harnesses.data.record_size import CEILING_BYTES
+from harnesses.effects.approval import ApprovalRule
 from harnesses.governor import Governor
-from harnesses.runtime import ApprovalRule
 from orchestrator.errors import UsageError
 from orchestrator.restart import Backoff, Intensity, Restart, Strategy
 

@@ -20,6 +20,8 @@
     │   │   └── EmbedderMissing      … because the package for text embeddings is not installed
     │   ├── Refused                  an effect was refused: it has certainly not happened
     │   │   └── ApprovalDenied       … by a person: a harness that does not catch it is blocked
+    │   ├── EffectFailed             an effect with `errors="keep"` has raised: that is its recorded result
+    │   │   └── EffectInterrupted    … or was cut off: it may have happened
     │   ├── Waiting                  human action is needed: the harness is blocked
     │   │   ├── NotReady             a program or package is not installed
     │   │   ├── UnknownOutcome       it is unknown whether an effect has happened
@@ -63,6 +65,8 @@ from harnesses.errors import (
     AskTimeout,
     BudgetExhausted,
     DeadlineExceeded,
+    EffectFailed,
+    EffectInterrupted,
     HarnessError,
     HarnessMisuse,
     Latched,
@@ -91,6 +95,8 @@ __all__ = [
     "AskTimeout",
     "BudgetExhausted",
     "DeadlineExceeded",
+    "EffectFailed",
+    "EffectInterrupted",
     "GaveUp",
     "HarnessError",
     "HarnessFailed",

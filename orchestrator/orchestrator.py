@@ -25,9 +25,9 @@ from harnesses.diagnostics.known_errors import check_trio
 from harnesses.diagnostics.program_log import Processor
 from harnesses.diagnostics.program_log import processors as run_processors
 from harnesses.diagnostics.uncaught_errors import note, told_in_a_line
+from harnesses.effects.approval import ApprovalRule
 from harnesses.files.private_files import conceal_file, conceal_key
 from harnesses.governor import Governor
-from harnesses.runtime import ApprovalRule
 from harnesses.step import InputT, OutputT, StateT
 from harnesses.timing.clock import WallClock, now_s
 from orchestrator.child_spec import (

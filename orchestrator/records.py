@@ -83,6 +83,8 @@ class EffectRecord:
     result: Any
     reason: str
     idempotent: bool
+    keep: bool = False
+    """Whether a call of it that is cut off is a result, which blocks nothing."""
     settled_by: str = ""
     """`operator` if a person settled the outcome."""
     file: StoredFile | None = None
@@ -91,7 +93,7 @@ class EffectRecord:
     @property
     def is_open(self) -> bool:
         """Whether its outcome is unknown; for a running harness, it may be in progress."""
-        return self.outcome in OPEN and not self.idempotent
+        return self.outcome in OPEN and not self.idempotent and not self.keep
 
 
 @frozen

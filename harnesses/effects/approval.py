@@ -17,11 +17,11 @@ Invariants:
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from hashlib import sha256
 from math import isfinite
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 from unicodedata import category
 
 import msgspec
@@ -171,6 +171,10 @@ class Grant:
     id: str
     by: str
     reason: str = ""
+
+
+ApprovalRule: TypeAlias = Callable[[str, tuple[Any, ...]], Action | str | None]
+"""Called with key and arguments of an effect; returns the action that needs approval, or its category, or None."""
 
 
 def action_of(key: str, needed: Action | str) -> Action:

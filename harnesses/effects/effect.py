@@ -1,6 +1,6 @@
 """Effects, the acts on the world that must not happen twice: their status and their journal format. Pure.
 
-    intent     {"key", "arguments", "idempotent"?}                    `Entry.intent`
+    intent     {"key", "arguments", "idempotent"?, "keep"?}           `Entry.intent`
     outcome    {"key", "outcome", "result"?, "reason"?, "by"?}        `Entry.concluded`, `operator_outcome`
 
 All code that reads or writes the journal uses this module.
@@ -11,16 +11,24 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from enum import StrEnum
 from functools import partial
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
 import msgspec
-from attrs import define, frozen
+from attrs import define, fields, frozen
 
 from harnesses.data.large_values import FILE, ReadFile, StoredText, as_stored_file, cannot_read
 from harnesses.data.record_size import check_not_marked
 from harnesses.data.values import detach, explain
 from harnesses.effects.approval import Action, Grant
-from harnesses.errors import HarnessMisuse, RecordTooLarge, Refused, UnknownOutcome, Unstorable
+from harnesses.errors import (
+    EffectFailed,
+    EffectInterrupted,
+    HarnessMisuse,
+    RecordTooLarge,
+    Refused,
+    UnknownOutcome,
+    Unstorable,
+)
 
 
 class EffectOutcome(StrEnum):
@@ -36,13 +44,21 @@ class EffectOutcome(StrEnum):
     """It may have happened."""
     NOT_DONE = "not_done"
     """It has not happened, and may be tried again."""
+    FAILED = "failed"
+    """With `errors="keep"`: it raised or timed out, which is its result. It may have happened, and is not tried again."""
+    INTERRUPTED = "interrupted"
+    """With `errors="keep"`: it was cut off. It may have happened, and is not tried again."""
 
 
 OPEN = (EffectOutcome.BEGUN, EffectOutcome.UNKNOWN)
-"""Statuses that must be settled before the step can be recorded."""
+"""Statuses that must be settled before the step can be recorded, unless the effect is idempotent or kept."""
+KEPT = (EffectOutcome.FAILED, EffectOutcome.INTERRUPTED)
+"""Errors that are results: they are raised again each time the effect is asked for."""
+Errors: TypeAlias = Literal["raise", "keep"]
+"""What becomes of an effect that raises or times out: its outcome is unknown, or the error is its recorded result."""
 
 
-@frozen
+@frozen(eq=False)
 class Effect:
     """The stored status of one effect of the step in progress."""
 
@@ -53,9 +69,18 @@ class Effect:
     result: Any = None
     """Result as plain data; None unless it is confirmed."""
     reason: str = ""
-    """Why it was refused, or why its outcome is unknown."""
+    """Why it was refused, what it raised, or why its outcome is unknown."""
     idempotent: bool = False
     """Whether repeating it is harmless."""
+    keep: bool = False
+    """Whether a call of it that is cut off is a result, which blocks nothing."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Effect) and all(
+            getattr(self, each.name) == getattr(other, each.name) for each in fields(Effect)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 @frozen
@@ -96,6 +121,10 @@ class Journal(Protocol):
         """Store an `intent` or `outcome` without waiting."""
         ...
 
+    async def redact(self, text: str) -> str:
+        """Return a result, as JSON, without secrets, if they are kept out of what is stored. Never raises `Cancelled`."""
+        ...
+
     async def approve(self, key: str, action: Action) -> Grant:
         """Wait for human approval of an action of the step in progress; the approval is marked as used.
 
@@ -116,7 +145,8 @@ class Journal(Protocol):
 
 MAX_REASON = 2000
 WAY_OUT = "find out, and say so with `orchestrator effects settle`"
-_MAX_KEY = 200
+MAX_KEY = 200
+"""Characters of a key."""
 _encode = msgspec.json.Encoder().encode
 _encode_arguments = msgspec.json.Encoder(order="deterministic").encode
 """Encoder with a deterministic order, since arguments are compared across processes and sets iterate differently in each."""
@@ -134,14 +164,17 @@ class Entry:
     """Its JSON; or the file that has it, so that large results are not kept in memory."""
     reason: str = ""
     idempotent: bool = False
+    keep: bool = False
     settled_by: str = ""
     """`operator` if a person settled it; else empty."""
     busy: bool = False
     """Whether a call of `once` is working on it."""
+    seen: RecordedEffect | None = None
 
     @property
     def is_open(self) -> bool:
-        return self.outcome in OPEN and not self.idempotent
+        """Whether a person, or `reconcile`, has to say what became of it."""
+        return self.outcome in OPEN and not self.idempotent and not self.keep
 
     @property
     def result_text(self) -> str | None:
@@ -150,20 +183,21 @@ class Entry:
 
     @property
     def effect(self) -> Effect:
-        """The read-only view that a harness gets."""
-        text = self.result_text
-        result = None if text is None else _decode(text)
-        return Effect(self.key, _decode(self.arguments), self.outcome, result, self.reason, self.idempotent)
+        """The read-only view that a harness gets. Nothing is decoded before it is looked at."""
+        seen = self.seen
+        if seen is None or (seen.outcome, seen.idempotent) != (self.outcome, self.idempotent):
+            seen = self.seen = RecordedEffect(self)
+        return seen
 
     def intent(self) -> str:
         """Mark the effect as begun; return the body of its intent record."""
-        self.outcome, self.result, self.reason = EffectOutcome.BEGUN, None, ""
-        idempotent = ',"idempotent":true' if self.idempotent else ""
-        return f'{{"key":{_json(self.key)},"arguments":{self.arguments}{idempotent}}}'
+        self.outcome, self.result, self.reason, self.seen = EffectOutcome.BEGUN, None, "", None
+        flags = (',"idempotent":true' if self.idempotent else "") + (',"keep":true' if self.keep else "")
+        return f'{{"key":{_json(self.key)},"arguments":{self.arguments}{flags}}}'
 
     def concluded(self, outcome: EffectOutcome, reason: str = "", result: str | None = None) -> str:
         """Set the outcome; return the body of its outcome record."""
-        self.outcome, self.reason, self.result = outcome, reason, result
+        self.outcome, self.reason, self.result, self.seen = outcome, reason, result, None
         said = f',"result":{result}' if result is not None else ""
         because = f',"reason":{_json(reason)}' if reason else ""
         return f'{{"key":{_json(self.key)},"outcome":"{outcome.value}"{said}{because}}}'
@@ -195,7 +229,7 @@ class Entry:
         if self.arguments == arguments or _decode(self.arguments) == _decode(arguments):
             return
         if self.outcome is EffectOutcome.NOT_DONE:
-            self.arguments = arguments
+            self.arguments, self.seen = arguments, None
             return
         problem = (
             f"effect {self.key!r} was begun in this step with other arguments: expected {self.arguments:.200}, "
@@ -204,6 +238,35 @@ class Entry:
         if self.is_open:
             raise UnknownOutcome(f"{problem}; the outcome of the first is unknown: {WAY_OUT}")
         raise HarnessMisuse(problem)
+
+    def kept_error(self) -> EffectFailed:
+        """Return the error for a kept outcome."""
+        if self.outcome is EffectOutcome.INTERRUPTED:
+            return EffectInterrupted(
+                f"effect {self.key!r} was interrupted ({self.reason}): it may have happened, and is not tried again",
+                reason=self.reason,
+            )
+        return EffectFailed(f"effect {self.key!r} has failed: {self.reason}", reason=self.reason)
+
+
+class RecordedEffect(Effect):
+    """An effect whose arguments and result are decoded when they are looked at; those in memory only once."""
+
+    def __init__(self, entry: Entry) -> None:
+        for name in ("key", "outcome", "reason", "idempotent", "keep"):
+            object.__setattr__(self, name, getattr(entry, name))
+        object.__setattr__(self, "_texts", {"arguments": entry.arguments, "result": entry.result})
+
+    def __getattr__(self, name: str) -> Any:
+        texts: dict[str, str | StoredText | None] = object.__getattribute__(self, "_texts")
+        if name not in texts:
+            raise AttributeError(name)
+        text = texts[name]
+        if isinstance(text, StoredText):
+            return _decode(text.read())
+        value = None if text is None else _decode(text)
+        object.__setattr__(self, name, value)
+        return value
 
 
 def entries_of(marks: Iterable[tuple[str, str]], read: ReadFile = cannot_read) -> dict[str, Entry]:
@@ -224,7 +287,9 @@ def take_in(entries: dict[str, Entry], kind: str, body: str, read: ReadFile = ca
     fields: dict[str, Any] = _decode(body)
     key: str = fields["key"]
     if kind == "intent":
-        entries[key] = Entry(key, str(_encode(fields["arguments"]), "utf-8"), idempotent=fields.get("idempotent", False))
+        arguments = str(_encode(fields["arguments"]), "utf-8")
+        flags = {name: fields.get(name, False) for name in ("idempotent", "keep")}
+        entries[key] = Entry(key, arguments, **flags)
     else:
         result = str(_encode(fields["result"]), "utf-8") if "result" in fields else None
         entries[key].concluded(EffectOutcome(fields["outcome"]), fields.get("reason", ""), result)
@@ -295,8 +360,8 @@ def words_of(error: BaseException) -> str:
 
 
 def check_key(key: object) -> None:
-    if not isinstance(key, str) or not 0 < len(key) <= _MAX_KEY or any("\ud800" <= letter <= "\udfff" for letter in key):
-        raise HarnessMisuse(f"once: expected a key of 1 to {_MAX_KEY} characters, got {key!r:.300}")
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY or any("\ud800" <= letter <= "\udfff" for letter in key):
+        raise HarnessMisuse(f"once: expected a key of 1 to {MAX_KEY} characters, got {key!r:.300}")
 
 
 def check_function(key: str, function: object) -> None:
@@ -307,6 +372,11 @@ def check_function(key: str, function: object) -> None:
             f"effect {key!r}: expected a function, and its arguments after it, got {function!r:.200}; "
             "pass it without calling it: once(key, function, argument)"
         )
+
+
+def check_errors(key: str, errors: object) -> None:
+    if errors not in ("raise", "keep"):
+        raise HarnessMisuse(f"effect {key!r}: errors: expected 'raise' or 'keep', got {errors!r:.100}")
 
 
 def check_timeout(key: str, timeout_s: object) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
+from itertools import islice
 from math import inf
 from types import SimpleNamespace
 from typing import Any, TypeAlias, cast
@@ -19,8 +20,10 @@ import trio
 from attrs import evolve, frozen
 
 from harnesses.data.record_size import check_size
+from harnesses.diagnostics.error_groups import leaves
 from harnesses.effects.approval import Action
 from harnesses.effects.effect import (
+    KEPT,
     MAX_REASON,
     OPEN,
     WAY_OUT,
@@ -37,10 +40,25 @@ from harnesses.effects.effect import (
     text_of,
     words_of,
 )
-from harnesses.errors import HarnessMisuse, Refused, UnknownOutcome, Unstorable, Waiting
+from harnesses.errors import (
+    BudgetExhausted,
+    HarnessError,
+    HarnessMisuse,
+    NoRestart,
+    NotReady,
+    Refused,
+    UnknownOutcome,
+    Unstorable,
+    Waiting,
+)
 from harnesses.redaction.redactor import redact_text
 
 _decode = msgspec.json.Decoder().decode
+_CUT_OFF = "it was cut off"
+_TOO_SLOW = "it took too long"
+"""What is said of an error without words, such as `trio.TooSlowError`."""
+_OF_HARNESS = (Waiting, BudgetExhausted, NoRestart)
+"""Errors that end or block the harness; they are not results, even with `errors="keep"`."""
 
 Decode: TypeAlias = Callable[[str, str | None], Any]
 
@@ -158,6 +176,7 @@ class EffectCall:
         reconcile: called for the outcome if it is unknown.
         decode: decodes a stored result.
         most: size limit of the result, in bytes.
+        keeps: whether an error of the function is its result.
     """
 
     _journal: Journal
@@ -166,14 +185,24 @@ class EffectCall:
     _reconcile: Reconcile | None
     _decode: Decode
     _most: int
+    _keeps: bool = False
 
     async def resume(self) -> bool:
-        """Return whether the effect is done; False if it may be done now."""
-        if self._entry.is_open:
+        """Return whether the effect is done; False if it may be done now.
+
+        Raises:
+            EffectFailed: it has failed or was cut off, and that is its result.
+        """
+        entry = self._entry
+        if entry.is_open:
             await self.ask()
-        if self._entry.outcome is EffectOutcome.REFUSED:
-            raise Refused(self._entry.reason)
-        return self._entry.outcome is EffectOutcome.CONFIRMED
+        elif entry.outcome in OPEN and not entry.idempotent:
+            await self._ask_or_keep(EffectOutcome.INTERRUPTED, entry.reason or _CUT_OFF)
+        if entry.outcome is EffectOutcome.REFUSED:
+            raise Refused(entry.reason)
+        if entry.outcome in KEPT:
+            raise entry.kept_error()
+        return entry.outcome is EffectOutcome.CONFIRMED
 
     async def act(self, function: Callable[..., Any], approval: Action | None, timeout_s: float, *, is_new: bool) -> Any:
         """Run the effect; return its stored result."""
@@ -200,7 +229,12 @@ class EffectCall:
         """Store the intent; then check again for the kill switch and for cancellation, since storing takes time."""
         # An earlier call of an idempotent effect may have happened; not starting this one does not undo that.
         unbegun = EffectOutcome.UNKNOWN if self._entry.outcome in OPEN and not is_new else EffectOutcome.NOT_DONE
-        await self._journal.note("intent", self._entry.intent())
+        intent = self._entry.intent()
+        if self._entry.idempotent:
+            # Should it be lost, the effect is run again, which does no harm. It saves waiting for a commit.
+            self._journal.note_soon("intent", intent)
+        else:
+            await self._journal.note("intent", intent)
         try:
             await trio.lowlevel.checkpoint_if_cancelled()
             self._journal.check_latch()
@@ -224,6 +258,8 @@ class EffectCall:
                 if refusal is error:
                     raise
                 raise refusal from None
+            if self._keeps:
+                return await self._fail(error)
             await self._note(EffectOutcome.UNKNOWN, f"{type(error).__name__}: {words_of(error)}")
             if entry.idempotent:
                 raise
@@ -233,10 +269,40 @@ class EffectCall:
             return self._decode(entry.key, entry.result_text)
         except BaseException as error:
             reason = f"{type(error).__name__} while it was under way"
-            self._journal.note_soon("outcome", entry.concluded(EffectOutcome.UNKNOWN, reason))
+            is_result = entry.keep and not entry.idempotent and self._reconcile is None
+            outcome = EffectOutcome.INTERRUPTED if is_result else EffectOutcome.UNKNOWN
+            self._journal.note_soon("outcome", entry.concluded(outcome, reason))
             raise
         else:
             return await self._confirm(result)
+
+    async def _fail(self, error: Exception) -> Any:
+        """Store the error of the function as the result of the effect, and raise it; return a result that `reconcile` knows.
+
+        An error that ends or blocks the harness is raised as it is: it is no answer to whoever asked for the effect.
+        """
+        reason = "; ".join(f"{type(leaf).__name__}: {words_of(leaf) or _TOO_SLOW}" for leaf in islice(leaves(error), 3))
+        if any(isinstance(leaf, _OF_HARNESS) for leaf in leaves(error)):
+            is_undone = all(isinstance(leaf, NotReady) for leaf in leaves(error))
+            await self._note(EffectOutcome.NOT_DONE if is_undone else EffectOutcome.INTERRUPTED, reason)
+            raise error
+        if self._reconcile is not None:
+            await self._note(EffectOutcome.UNKNOWN, reason)
+        await self._ask_or_keep(EffectOutcome.FAILED, reason, error)
+        if self._entry.outcome is EffectOutcome.CONFIRMED:
+            return self._decode(self._entry.key, self._entry.result_text)
+        if self._entry.outcome is EffectOutcome.NOT_DONE:
+            await self._note(EffectOutcome.FAILED, reason)
+        raise self._entry.kept_error() from error
+
+    async def _ask_or_keep(self, outcome: EffectOutcome, reason: str, error: Exception | None = None) -> None:
+        """Settle an effect through `reconcile`; without an answer of that, `outcome` is its result."""
+        try:
+            await self.ask(error)
+        except (UnknownOutcome, Exception) as trouble:
+            if isinstance(trouble, HarnessError) and not isinstance(trouble, UnknownOutcome):
+                raise
+            await self._note(outcome, reason)
 
     async def ask(self, error: Exception | None = None) -> None:
         """Settle an effect of unknown outcome through `reconcile`; on return it is confirmed or not done.
@@ -245,7 +311,7 @@ class EffectCall:
             Refused: the effect was certainly refused.
             UnknownOutcome: there is no `reconcile`, or it does not know.
         """
-        key, was = self._entry.key, self._entry.reason or "it was cut off"
+        key, was = self._entry.key, self._entry.reason or _CUT_OFF
         if self._reconcile is None:
             raise UnknownOutcome(f"effect {key!r} is of unknown outcome ({was}), and has no `reconcile`; {WAY_OUT}") from error
         try:
@@ -290,8 +356,12 @@ class EffectCall:
         try:
             text = "null" if result is None else text_of(result, problem)
             check_size(f"{problem}: it", text, self._most)
+            text = await self._journal.redact(text)
             value = self._decode(self._entry.key, text)
         except (Unstorable, Waiting) as error:
+            if self._keeps:
+                await self._note(EffectOutcome.FAILED, str(error))
+                raise self._entry.kept_error() from error
             await self._note(EffectOutcome.CONFIRMED, str(error))
             raise Waiting(str(error)) from error
         stored = await self._journal.note("outcome", self._entry.concluded(EffectOutcome.CONFIRMED, result=text))

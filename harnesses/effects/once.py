@@ -7,8 +7,9 @@ progress. A finished effect never runs again; one of unknown outcome is never re
     none, not_done             stores the intent, calls the function, stores the outcome
     confirmed                  returns the stored result
     refused                    raises `Refused` again
+    failed, interrupted        raises `EffectFailed`, `EffectInterrupted` again
     begun, unknown             calls `reconcile`: Confirmed → as above · NotDone → as if nothing were stored
-                               Undecided, or no `reconcile` → `UnknownOutcome`
+                               Undecided, or no `reconcile` → `UnknownOutcome`; with `errors="keep"` → interrupted
 
 An effect that is `begun` when an attempt resumes it was cut off by a crash, so its outcome is unknown. A result is always
 decoded from its stored form, so that a resumed harness gets the same value as the first time.
@@ -32,9 +33,11 @@ from harnesses.effects.effect import (
     Effect,
     EffectOutcome,
     Entry,
+    Errors,
     Journal,
     Reconcile,
     arguments_of,
+    check_errors,
     check_function,
     check_key,
     check_timeout,
@@ -54,11 +57,13 @@ class Effects:
         most: size limit of the arguments or the result of one effect, in bytes.
     """
 
-    __slots__ = ("_entries", "_most", "_recording", "closed")
+    __slots__ = ("_calls", "_entries", "_most", "_recording", "closed")
 
     def __init__(self, most: int = CEILING_BYTES) -> None:
         self._most = most
         self._entries: dict[str, Entry] = {}
+        self._calls: dict[str, int] | None = None
+        """Calls of each agent within the step in progress."""
         self.closed = False
         """Whether the step is being recorded: an effect that begins now belongs to the next step."""
         self._recording: trio.Event | None = None
@@ -74,6 +79,18 @@ class Effects:
     def known(self) -> tuple[Effect, ...]:
         """Return the stored effects of the step in progress, in the order in which they first began."""
         return tuple(entry.effect for entry in self._entries.values())
+
+    def recorded(self, key: str) -> Effect | None:
+        """Return one stored effect of the step in progress; None if there is none with that key."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry.effect
+
+    def number_of_call(self, agent: str) -> int:
+        """Count a call of an agent within the step in progress, anew in each attempt; return its number, from 1."""
+        if self._calls is None:
+            self._calls = {}
+        number = self._calls[agent] = self._calls.get(agent, 0) + 1
+        return number
 
     def close(self) -> None:
         """Close the step's effects before it is recorded.
@@ -99,6 +116,7 @@ class Effects:
         self.closed = False
         if recorded:
             self._entries.clear()
+            self._calls = None
         if self._recording is not None:
             self._recording.set()
             self._recording = None
@@ -106,6 +124,7 @@ class Effects:
     def end_attempt(self) -> None:
         """Clear the in-progress marks: the attempt is over."""
         self.end_recording(recorded=False)
+        self._calls = None
         for entry in self._entries.values():
             entry.busy = False
 
@@ -120,10 +139,13 @@ class Effects:
         idempotent: bool = False,
         timeout_s: float | None = None,
         approval: Action | None = None,
+        errors: Errors = "raise",
+        dangerous: bool = False,
     ) -> Any:
         """Run an effect unless it is done; see `BaseHarness.once`."""
         check_key(key)
         check_timeout(key, timeout_s)
+        check_errors(key, errors)
         check_function(key, function)
         decode = result_decoder(function)
         arguments = arguments_of(key, args)
@@ -133,10 +155,12 @@ class Effects:
             await self._recording.wait()
         known = self._entries.get(key)
         entry = known or Entry(key, arguments)
-        call = EffectCall(journal, entry, args, reconcile, decode, self._most)
+        keeps = errors == "keep"
+        flags = {"idempotent": idempotent, "keep": keeps and not dangerous}
+        call = EffectCall(journal, entry, args, reconcile, decode, self._most, keeps)
         if known is not None:
             entry.check_same(arguments)
-            with _at_work(entry, idempotent=idempotent):
+            with _at_work(entry, **flags):
                 done = await call.resume()
             if done:
                 await trio.lowlevel.checkpoint()
@@ -146,7 +170,7 @@ class Effects:
             if len(self._entries) >= MAX_EFFECTS:
                 raise HarnessMisuse(f"once: expected at most {MAX_EFFECTS:,} effects in one step; yield in between")
             self._entries[key] = entry
-        with _at_work(entry, idempotent=idempotent):
+        with _at_work(entry, **flags):
             return await call.act(function, approval, inf if timeout_s is None else timeout_s, is_new=known is None)
 
     async def settle(self, journal: Journal, key: str, reconcile: Reconcile) -> EffectOutcome:
@@ -157,7 +181,7 @@ class Effects:
             raise HarnessMisuse(f"effect {key!r} is not on record for the step being made: {known}")
         if entry.outcome in OPEN and not entry.busy:
             args = tuple(entry.effect.arguments)
-            with _at_work(entry, idempotent=entry.idempotent):
+            with _at_work(entry, idempotent=entry.idempotent, keep=entry.keep):
                 try:
                     await EffectCall(journal, entry, args, reconcile, as_plain_data, self._most).ask()
                 except Refused:
@@ -167,10 +191,10 @@ class Effects:
 
 
 @contextmanager
-def _at_work(entry: Entry, *, idempotent: bool) -> Generator[None]:
+def _at_work(entry: Entry, *, idempotent: bool, keep: bool) -> Generator[None]:
     """Mark an effect as in progress, so that other calls are refused."""
-    # The latest `idempotent` counts: a caller may have learnt that repeating does harm.
-    entry.busy, entry.idempotent = True, idempotent
+    # The latest flags count: a caller may have learnt that repeating does harm.
+    entry.busy, entry.idempotent, entry.keep = True, idempotent, keep
     try:
         yield
     finally:

@@ -48,7 +48,7 @@ from harnesses.timing.clock import jumps
 from orchestrator.errors import StoreBusy, StoreLost, UsageError
 from orchestrator.recording.commit_queue import Batch, Condition, PendingWrite, Receipt, deliver, refusal_of, refuse, settled
 from orchestrator.recording.histogram import AMOUNTS, SECONDS, Histogram
-from orchestrator.recording.row_redaction import redact_writes
+from orchestrator.recording.row_redaction import redact_result, redact_writes
 from orchestrator.store.store_protocol import Committed, Operation, Store
 
 _CHUNK = 512
@@ -160,6 +160,15 @@ class Recorder:
             redact_writes((slot,))
             return
         await trio.to_thread.run_sync(redact_writes, (slot,), limiter=self._aside, abandon_on_cancel=True)
+
+    async def redact_result_aside(self, text: str) -> str:
+        """Return a large result of an effect without secrets. It waits for the thread even when it is cancelled."""
+        if jumps():
+            return redact_result(text)
+        clean = text
+        with trio.CancelScope(shield=True):
+            clean = await trio.to_thread.run_sync(redact_result, text, limiter=self._aside)
+        return clean  # noqa: RET504 - type checkers take a scope for one that may swallow an error
 
     def enqueue_soon(self, slot: PendingWrite) -> None:
         """Send `slot` to be committed without waiting. If the store is lost, the write is dropped."""

@@ -25,6 +25,7 @@ LARGE = 8_000
 MAX_LINE = 4_000
 """Limit on a recorded line of output, characters; the rest of the line is cut off."""
 WITHHELD = f"{MARK} withheld: it could not be searched for secrets"
+_RESULT = '{"result":'
 _OF_STEP = ("input", "output", "summary")
 """Fields of a step that are redacted. The state must be read back unchanged, so `delta` is not: keep no secrets there."""
 
@@ -81,6 +82,19 @@ def _searched(body: str, names: Sequence[str] = ()) -> str:
         return without_secrets(body, names)
     except Exception:
         return with_fields(body, names, WITHHELD)
+
+
+def redact_result(text: str) -> str:
+    """Return the result of an effect, as JSON, without its secrets.
+
+    It is redacted before it is stored and returned, so that the caller gets the same value now and after a crash.
+    """
+    body = f"{_RESULT}{text}}}"
+    try:
+        clean = without_secrets(body, ("result",))
+    except Exception:
+        clean = with_fields(body, ("result",), WITHHELD)
+    return text if clean is body else clean[len(_RESULT) : -1]
 
 
 def _redact_line(slot: PendingWrite, lines: LineRedactor, *, is_suspect: bool) -> None:

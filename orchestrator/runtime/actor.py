@@ -14,6 +14,7 @@ import trio
 from attrs import define, evolve, frozen
 
 from harnesses.agent_bill import Charger
+from harnesses.agent_spans import SpanSink
 from harnesses.attachments import MAX_ATTACHED, Attachment
 from harnesses.base import BaseHarness
 from harnesses.budgets.spending import BudgetAccount
@@ -41,7 +42,7 @@ from orchestrator.recording.attempt import AttemptId, enter_attempt
 from orchestrator.recording.budget_account import StoredBudgetAccount, Teller
 from orchestrator.recording.commit_queue import Condition, PendingWrite, settled
 from orchestrator.recording.recorder import Recorder
-from orchestrator.recording.row_redaction import LARGE, Output, weight
+from orchestrator.recording.row_redaction import LARGE, Output, redact_result, weight
 from orchestrator.recording.snapshot_policy import SnapshotPolicy
 from orchestrator.runtime.failure_events import contained, parted
 from orchestrator.runtime.started_children import Families, Family
@@ -153,6 +154,7 @@ class Actor:
         if self.governor is not None:
             self.governor.restore(self.savings.governance, lambda: harness.state)
         self.rule = spec.rule
+        self.spans: SpanSink | None = None
         self._attached: list[Attachment] | None = None
         self._attached_characters = 0
         self._exit: Exit | None = None
@@ -320,11 +322,22 @@ class Actor:
         """Record an outcome without waiting."""
         self._recorder.enqueue_soon(self._noting(kind, body))
 
+    async def redact(self, text: str) -> str:
+        """Return the result of an effect without secrets; see `Journal.redact`."""
+        if not self._context.redacted:
+            return text
+        if len(text) <= LARGE:
+            return redact_result(text)
+        return await self._recorder.redact_result_aside(text)
+
     def log(self, line: str, source: str = "") -> None:
         """Record a line of output without waiting."""
         if self._output is None:
             self._output = Output(self._log_soon, redacted=self._context.redacted)
         self._output.write(line, source)
+
+    def tell(self, event: object, source: str) -> None:
+        """Do nothing: nobody follows the events of agents."""
 
     def _log_soon(self, body: str, lines: LineRedactor, step: int | None = None) -> None:
         slot = self._noting("output", body, step)

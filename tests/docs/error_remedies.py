@@ -19,6 +19,8 @@ REMEDIES: dict[str, str] = {
     "Refused": "Catch it to continue without the effect; raise it in an effect that certainly did not happen",
     "CommandRefused": "Run a command that only reads, or run it where changes are allowed",
     "OrderRefused": "Read why the venue refused; the next step decides anew",
+    "EffectFailed": "Catch it and use its `reason`, or correct the function of the effect",
+    "EffectInterrupted": "Catch it, and find out whether it has happened; or write a `reconcile` function",
     # What a person decides
     "Waiting": "Do what the message asks for, then `orchestrator start NAME`",
     "NotReady": "Install what the message names, then `orchestrator start NAME`",

@@ -26,13 +26,13 @@ from harnesses.base import BaseHarness
 from harnesses.budgets.budget import UNLIMITED, Budget
 from harnesses.config import HarnessConfig
 from harnesses.data.values import fields_of
+from harnesses.effects.approval import ApprovalRule
 from harnesses.errors import Unstorable, one_of
 from harnesses.features.loop.feature_harness import FeatureHarness
 from harnesses.governance.limits.counted_agent import limited
 from harnesses.governance.limits.guardrail_watch import telling, terms
 from harnesses.governance.limits.guardrails import MONEY_LIMITS, TASK_LIMITS, Guardrails
 from harnesses.governance.limits.loop_detection import SIDES
-from harnesses.runtime import ApprovalRule
 from orchestrator.cli.run.code_loading import call_guarded, load_attribute
 from orchestrator.cli.run.ready_made import READY_MADE
 from orchestrator.cli.run.run_file import RunFile, Table, convert

@@ -1,0 +1,211 @@
+"""`AgentServices`: what one agent call may use of its harness: effects, budget, streamed events and spans.
+
+Invariant: the keys of its effects begin with the agent's name and the number of its call within the step, or the key that the
+caller gave, so that no two calls share a record and a resumed attempt finds its own.
+
+    coder#1/edit           effect "edit" of the first call of agent "coder" in the step in progress
+    coder:parser/edit      the same in a call `run_agent(coder, …, key="parser")`
+    lead#1/coder#2/edit    in the second call of "coder" by "lead", through `Agent.run`
+
+The services of an agent that is awaited alone keep everything in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from decimal import Decimal
+from hashlib import sha256
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from trio.lowlevel import cancel_shielded_checkpoint
+
+from harnesses.agent_spans import NO_SPAN, AgentSpan, NoSpan, SpanSink
+from harnesses.budgets.budget import NOTHING, Spend
+from harnesses.budgets.spending import BudgetAccount, Spending
+from harnesses.control import Control
+from harnesses.effects.approval import Action, ApprovalRule, Grant, action_of
+from harnesses.effects.effect import MAX_KEY, Effect, Journal
+from harnesses.effects.once import Effects
+from harnesses.errors import HarnessError, Waiting, located
+
+_MOST_NAME = 60
+"""Characters of an agent's name, or of a call's key, in the keys of its effects; a longer one is shortened by its hash."""
+
+
+class EffectServices(Journal, Protocol):
+    """The part of a `Runtime` that effects need."""
+
+    effects: Effects
+    control: Control
+
+    @property
+    def till(self) -> BudgetAccount | None: ...
+
+    @property
+    def rule(self) -> ApprovalRule | None: ...
+
+
+async def run_effect(
+    runtime: EffectServices,
+    where: Callable[[], str],
+    key: str,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    *,
+    approval: Action | str | None = None,
+    **how: Any,
+) -> Any:
+    """Run an effect of the step in progress; see `BaseHarness.once`.
+
+    Args:
+        where: names the harness and the step, for error messages.
+    """
+    needed = approval
+    if needed is None and runtime.rule is not None:
+        needed = runtime.rule(key, args)
+    if needed is not None:
+        how["approval"] = action_of(key, needed)
+    since = runtime.control.watch.begin()
+    try:
+        return await runtime.effects.once(runtime, key, function, args, **how)
+    except HarnessError as error:
+        named = located(error, where())
+        if named is error:
+            raise
+        raise named from error.__cause__
+    finally:
+        runtime.control.watch.end("effects", since)
+
+
+class AgentServices:
+    """The services of one agent call.
+
+    Args:
+        agent: name of the agent.
+        scope: prefix of the keys of its effects; see `scope_of`.
+        runtime: services of the harness; None for an agent that is awaited alone.
+        where: names the harness and the step, for error messages.
+        tell: called with each streamed event and the name of the agent; must neither wait nor raise.
+        spans: called with each span that has ended; None without telemetry.
+    """
+
+    __slots__ = ("_calls", "_runtime", "_spans", "_tell", "_where", "agent", "is_taken", "scope")
+
+    def __init__(
+        self,
+        agent: str,
+        scope: str = "",
+        runtime: EffectServices | None = None,
+        *,
+        where: Callable[[], str] | None = None,
+        tell: Callable[[object, str], None] | None = None,
+        spans: SpanSink | None = None,
+    ) -> None:
+        self.agent = agent
+        self.scope = scope or scope_of(agent, 1)
+        self.is_taken = False
+        """Whether an `AgentRun` has these services: further agents called below it get services of their own."""
+        self._runtime: EffectServices = runtime or _Alone(agent)
+        self._where = where or (lambda: f"agent {agent!r}")
+        self._tell = tell
+        self._spans = spans
+        self._calls: dict[str, int] | None = None
+
+    async def once(self, key: str, function: Callable[..., Any], args: tuple[Any, ...], **how: Any) -> Any:
+        """Run an effect of this call; see `AgentRun.once`."""
+        return await run_effect(self._runtime, self._where, self._scoped(key), function, args, **how)
+
+    def recorded(self, key: str) -> Effect | None:
+        """Return one recorded effect of this call; see `AgentRun.recorded`."""
+        return self._runtime.effects.recorded(self._scoped(key))
+
+    def spending(self, *, tokens: int = 0, money: Decimal = NOTHING.money, tool_calls: int = 0, turns: int = 0) -> Spending:
+        """Reserve budget for an `async with` block; see `AgentRun.spending`."""
+        most = Spend(turns=turns, tool_calls=tool_calls, tokens=tokens, money=money)
+        return Spending(self._runtime.till, most, self._runtime.control.watch)
+
+    def tell(self, event: object) -> None:
+        """Pass a streamed event on; see `AgentRun.tell`."""
+        if self._tell is not None:
+            self._tell(event, self.agent)
+
+    def span(self, name: str, attributes: Mapping[str, str | int | float | bool]) -> AgentSpan | NoSpan:
+        """Return a context manager for a part of this call; see `AgentRun.span`."""
+        return NO_SPAN if self._spans is None else AgentSpan(name, dict(attributes), self.scope, self._spans)
+
+    def below(self, agent: str) -> AgentServices:
+        """Return the services for the next call of another agent by this one."""
+        if self._calls is None:
+            self._calls = {}
+        number = self._calls[agent] = self._calls.get(agent, 0) + 1
+        scope = f"{self.scope}{scope_of(agent, number)}"
+        services = AgentServices(agent, scope, self._runtime, where=self._where, tell=self._tell, spans=self._spans)
+        services.is_taken = True
+        return services
+
+    def _scoped(self, key: str) -> str:
+        # A key that is no text, or empty, is refused by `once`.
+        return shortened(f"{self.scope}{key}", MAX_KEY) if isinstance(key, str) and key else key  # pyright: ignore[reportUnnecessaryIsInstance]
+
+
+_current: ContextVar[AgentServices | None] = ContextVar("harnesses.agent_services", default=None)
+enter_services = _current.set
+leave_services = _current.reset
+
+
+def take_services(agent: str) -> AgentServices | None:
+    """Return the services for an `AgentRun` that begins in this task; None outside of any harness."""
+    services = _current.get()
+    if services is None or services.is_taken:
+        return None if services is None else services.below(agent)
+    services.is_taken = True
+    return services
+
+
+def scope_of(agent: str, call: int | str) -> str:
+    """Return the prefix of the keys of one agent call.
+
+    Args:
+        call: number of the agent's call within the step, or the key that its caller gave.
+    """
+    name = shortened(quote(agent, safe=" ", errors="replace"), _MOST_NAME)
+    if isinstance(call, int):
+        return f"{name}#{call}/"
+    return f"{name}:{shortened(quote(call, safe=' :', errors='replace'), _MOST_NAME)}/"
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text of at most `most` characters: a longer one ends in the hash of the whole."""
+    if len(text) <= most:
+        return text
+    digest = sha256(text.encode(errors="surrogatepass")).hexdigest()[:20]
+    return f"{text[: most - 21]}~{digest}"
+
+
+class _Alone:
+    """In-memory services of an agent that is awaited alone."""
+
+    till = rule = None
+
+    def __init__(self, agent: str) -> None:
+        self._agent = agent
+        self.effects = Effects()
+        self.control = Control()
+
+    async def note(self, kind: str, body: str) -> None:
+        await cancel_shielded_checkpoint()
+
+    def note_soon(self, kind: str, body: str) -> None: ...
+
+    async def redact(self, text: str) -> str:
+        return text
+
+    async def approve(self, key: str, action: Action) -> Grant:
+        raise Waiting(
+            f"{key!r} needs an approval ({action.category}: {action.summary}), and agent {self._agent!r} runs alone: "
+            "call it with run_agent() of a harness in an Orchestrator"
+        )
+
+    def check_latch(self) -> None: ...
