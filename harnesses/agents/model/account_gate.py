@@ -344,7 +344,7 @@ def account_gate(provider: str, account: str, model: str, policy: RetryPolicy, l
     try:
         gates = _gates.get()
     except LookupError:
-        gates = {}
+        gates = dict[tuple[str, str, str], AccountGate]()
         _gates.set(gates)
     key = (provider, account, model)
     if key not in gates:

@@ -30,7 +30,11 @@ _PLACES = 6
 _DATE = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
 
 
-def _to_money(value: object) -> Decimal | None:
+def _to_money(value: object) -> Decimal:
+    return Decimal(str(value))
+
+
+def _to_optional_money(value: object) -> Decimal | None:
     return None if value is None else Decimal(str(value))
 
 
@@ -52,11 +56,11 @@ class ModelPrice:
 
     input: Decimal = field(converter=_to_money, validator=_check_money)
     output: Decimal = field(converter=_to_money, validator=_check_money)
-    cached: Decimal | None = field(default=None, converter=_to_money, validator=_check_money)
+    cached: Decimal | None = field(default=None, converter=_to_optional_money, validator=_check_money)
     """For input read from the provider's cache; by default as `input`."""
-    cache_write: Decimal | None = field(default=None, converter=_to_money, validator=_check_money)
+    cache_write: Decimal | None = field(default=None, converter=_to_optional_money, validator=_check_money)
     """For input written to the provider's cache; by default as `input`."""
-    reasoning: Decimal | None = field(default=None, converter=_to_money, validator=_check_money)
+    reasoning: Decimal | None = field(default=None, converter=_to_optional_money, validator=_check_money)
     """For reasoning; by default as `output`."""
     context: int | None = field(default=None, validator=_check_size)
     """The most input tokens of a request."""
@@ -127,10 +131,16 @@ def price_table(prices: Prices = None) -> PriceTable:
     own = _own_table()
     if prices is None:
         return own
-    if isinstance(prices, Mapping):
-        return PriceTable({**_rows(prices, "prices"), **own.rows}, own.version)
-    path = Path(prices)
-    return PriceTable({**_rows(_read(path), str(path)), **own.rows}, own.version)
+    rows = _rows(prices, "prices") if isinstance(prices, Mapping) else _rows(_read(Path(prices)), str(prices))
+    rows = {name: _with_sizes(row, own.rows.get(name)) for name, row in rows.items()}
+    return PriceTable({**rows, **{name: row for name, row in own.rows.items() if name not in rows}}, own.version)
+
+
+def _with_sizes(row: ModelPrice, own: ModelPrice | None) -> ModelPrice:
+    """Return a user's row, with the sizes that it leaves out."""
+    if own is None:
+        return row
+    return evolve(row, context=row.context or own.context, max_output=row.max_output or own.max_output)
 
 
 @cache
@@ -146,9 +156,9 @@ def _read(path: Path) -> Mapping[str, Any]:
         data: Any = json.loads(text) if path.suffix == ".json" else tomllib.loads(text, parse_float=Decimal)
     except (OSError, ValueError) as error:
         raise HarnessMisuse(f"prices {str(path)!r}: {error}: expected a TOML or JSON file of prices; correct it") from error
-    rows: Any = data.get("models", data) if isinstance(data, dict) else data
+    rows = cast("dict[str, Any]", data).get("models", data) if isinstance(data, dict) else data
     if not isinstance(rows, dict):
-        raise HarnessMisuse(f"prices {str(path)!r}: expected a table `[models]`, got {type(rows).__name__}; correct it")
+        raise HarnessMisuse(f"prices {str(path)!r}: expected a table `[models]`, got a {type(rows).__name__}; correct it")
     return cast("dict[str, Any]", rows)
 
 

@@ -1,10 +1,11 @@
 """An estimate of a request's tokens that is nearly always too high: without network and without a tokenizer. Pure.
 
-    lower-case letters, spaces     2 to a token
-    every other byte of UTF-8      1 to a token
+    lower-case letters, spaces     5 bytes to 3 tokens
+    every other byte of UTF-8      1 byte to a token
 
-A byte-level tokenizer never makes more tokens than there are bytes. On prose, code, JSON, hexadecimal, base64, digits, Chinese
-and emoji, with the tokenizers of four vendors, the estimate was 1.0 to 2.9 times the true count; see the tests.
+A byte-level tokenizer never makes more tokens than there are bytes. On prose, code, JSON, base64, digits and seven other kinds
+of text the estimate was 1.1 to 8 times the count of four vendors' tokenizers, 2.1 to 3.0 times for English and code; see the
+tests. Anthropic's models from Opus 4.7 on make up to 1.35 times the tokens of earlier ones of the same text.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def estimate_text(text: str) -> int:
     """Return about the largest number of tokens that a text can have."""
     data = text.encode(errors="surrogatepass")
     other = len(data.translate(None, _DENSE))
-    return other + (len(data) - other + 1) // 2
+    return other + -(-(len(data) - other) * 3 // 5)
 
 
 def estimate_message(message: Message) -> int:
