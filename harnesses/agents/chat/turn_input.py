@@ -1,8 +1,8 @@
 """Reads the input of an agent call as the task of a turn, and makes the turn's result into the answer of the agent.
 
-    Assignment, or another input with a `prompt`     its prompt, directory and session; answered with a TurnResult
-    text                                             the text
-    any other storable value                         its JSON, as data
+Assignment, or another input with a `prompt`     its prompt, directory and session; answered with a TurnResult
+text                                             the text
+any other storable value                         its JSON, as data
 """
 
 from __future__ import annotations
@@ -53,4 +53,3 @@ def read_task(input: object) -> TurnTask:
 def as_json(value: object) -> str:
     """Return a storable value as JSON text."""
     return str(_encode(detach(value)), "utf-8")
-

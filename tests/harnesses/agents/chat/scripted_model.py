@@ -83,5 +83,3 @@ class ScriptedProvider:
 
 def scripted(*script: Answer) -> ScriptedProvider:
     return ScriptedProvider(script)
-
-
