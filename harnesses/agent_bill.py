@@ -86,8 +86,9 @@ class Bill:
         self._calls_counted = self._calls_told = 0
         self._charger = charger
         self._agent = agent
-        self._settled = settled
-        self._pending: dict[str, Usage] = {}
+        self._settled = frozenset(settled)
+        self._pending: dict[tuple[str, frozenset[str]], Usage] = {}
+        """Reports by conversation, and by the fields that are reserved where they were made."""
         self._under_way: Awaitable[object] | None = None
         self._turns = 1
 
@@ -102,7 +103,10 @@ class Bill:
         return self.has_reported or self._calls_counted > 0
 
     def charge(self, usage: Usage, *, thread: str = "") -> None:
-        """Charge usage since the last report; with a `thread`, the total of that conversation."""
+        """Charge usage since the last report; with a `thread`, the total of that conversation.
+
+        Fields that a surrounding `spending` block has reserved are not charged to the pools again.
+        """
         self.has_reported = True
         if not thread:
             usage = evolve(usage, tool_calls=self._new_calls(told=usage.tool_calls))
@@ -134,10 +138,11 @@ class Bill:
         return max(self._calls_counted, self._calls_told) - before
 
     def _add(self, usage: Usage, thread: str = "") -> None:
-        if thread not in self._pending and len(self._pending) >= _MOST_THREADS:
+        settled = self._settled | settled_here()
+        if (thread, settled) not in self._pending and len(self._pending) >= _MOST_THREADS:
             thread = ""
-        earlier = self._pending.get(thread, UNUSED)
-        self._pending[thread] = earlier.max(usage) if thread else earlier + usage
+        earlier = self._pending.get((thread, settled), UNUSED)
+        self._pending[thread, settled] = earlier.max(usage) if thread else earlier + usage
         if self._under_way is None:
             self._send()
 
@@ -161,8 +166,8 @@ class Bill:
                 await self._under_way
 
     def _send(self) -> None:
-        thread, usage = next(iter(self._pending.items()))
-        del self._pending[thread]
+        (thread, reserved), usage = next(iter(self._pending.items()))
+        del self._pending[thread, reserved]
         turns, self._turns = self._turns, 0
         settled = False
 
@@ -171,9 +176,7 @@ class Bill:
             settled = True
             self._charged(charged)
 
-        under_way = self._charger.charge_soon(
-            usage, then, agent=self._agent, turns=turns, thread=thread, settled=self._settled
-        )
+        under_way = self._charger.charge_soon(usage, then, agent=self._agent, turns=turns, thread=thread, settled=reserved)
         if not settled:
             self._under_way = under_way
 
