@@ -1,13 +1,15 @@
-"""Settings for every test: the `seed` marker, and Hypothesis without chance, time limits or files."""
+"""For every test: the `seed` marker, Hypothesis without chance, time limits or files, and a model server."""
 
 from __future__ import annotations
 
 import compileall
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import ROOT
+from tests.model_server import ModelServer
 
 settings.register_profile(
     "steady",
@@ -36,3 +38,16 @@ def _compile_sources() -> None:
     """
     for folder in ("harnesses", "orchestrator", "examples", "tests"):
         compileall.compile_dir(ROOT / folder, quiet=2)
+
+
+@pytest.fixture(scope="session")
+def _running_model_server() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+@pytest.fixture
+def model_server(_running_model_server: ModelServer) -> ModelServer:
+    """Return the model server of this test process, without replies."""
+    _running_model_server.reset()
+    return _running_model_server
