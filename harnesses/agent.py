@@ -166,6 +166,9 @@ class Agent(Generic[StateT, InputT, OutputT]):
             its answer. A limit on any other is refused when the harness starts.
     """
 
+    remedy = ""
+    """What to do if a limit cannot be enforced for the agent because it does not report it; for the error message."""
+
     def __init__(
         self,
         run: Callable[[AgentRun[StateT, InputT]], Awaitable[OutputT]],
@@ -240,6 +243,9 @@ def checked_reports(name: str, reports: Iterable[str]) -> frozenset[str]:
     return given
 
 
+_REMEDY = "limit turns, steps or time instead, or set `reports` on your own agent if it reports it or uses none"
+
+
 def unheld(agents: Iterable[Agent[Any, Any, Any]], budget: Budget) -> str:
     """Return why a budget cannot be enforced for one of the agents; empty if it can be for all."""
     limited = [name for name in FIELDS if name in REPORTABLE and getattr(budget, name) is not None]
@@ -249,6 +255,6 @@ def unheld(agents: Iterable[Agent[Any, Any, Any]], budget: Budget) -> str:
             return (
                 f"its budget of {', '.join(missing)} cannot be enforced: expected agents that report their usage of it, "
                 f"got {agent.name!r:.100}, which reports {', '.join(sorted(reports)) or 'nothing'}; "
-                "limit turns, steps or time instead, or set `reports` on your own agent if it reports it or uses none"
+                f"{getattr(agent, 'remedy', '') or _REMEDY}"
             )
     return ""

@@ -49,7 +49,8 @@ class ModelAgent(Agent[Any, Any, Any]):
         self._system = system
         self._wanted = None if answer is None or answer is str else AnswerType.of(answer)
         self._chat = chat or ChatPolicy()
-        super().__init__(self._turn, name=name or client.models[0][1], reports=("tokens", "tool_calls", "money"))
+        super().__init__(self._turn, name=name or client.models[0][1], reports=(*client.reports, "tool_calls"))
+        self.remedy = client.remedy
 
     async def _turn(self, run: AgentRun[Any, Any]) -> Any:
         task = read_task(run.input)

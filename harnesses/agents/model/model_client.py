@@ -111,18 +111,21 @@ class ModelClient:
         """The models without a price: a limit on money cannot be enforced for them."""
         return tuple(model.label for model in self._models if model.price is None)
 
-    def check_priced(self) -> None:
-        """Check that every model has a price.
+    @property
+    def reports(self) -> tuple[str, ...]:
+        """The budget limits that can be enforced for its calls."""
+        return ("tokens",) if self.unpriced else ("tokens", "money")
 
-        Raises:
-            HarnessMisuse: one has none.
-        """
-        for label in self.unpriced:
-            raise HarnessMisuse(
-                f"model {label!r} has no price, so a budget of money cannot be enforced: expected a row in the price table "
-                f"(of {self.prices.version}), got none; pass prices={{{label!r}: {{'input': …, 'output': …}}}} in US dollars "
-                "per million tokens, or limit tokens instead"
-            )
+    @property
+    def remedy(self) -> str:
+        """What to do if a budget of money cannot be enforced; empty if it can be."""
+        if not self.unpriced:
+            return ""
+        label = self.unpriced[0]
+        return (
+            f"model {label!r} is not in the price table of {self.prices.version}: "
+            f"pass prices={{{label!r}: {{'input': …, 'output': …}}}} in US dollars per million tokens, or limit tokens instead"
+        )
 
     def context_window(self, index: int = 0) -> int | None:
         """Return the most input tokens of a model of this client; None if unknown."""

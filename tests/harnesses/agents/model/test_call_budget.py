@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from decimal import Decimal
+from typing import Any
 
 import pytest
 import trio
@@ -20,8 +21,10 @@ from harnesses.agents.model.messages import ModelUsage
 from harnesses.agents.model.model_client import ModelClient
 from harnesses.agents.model.model_tries import Tell
 from harnesses.agents.model.retry_policy import RetryPolicy
+from harnesses.agents.model_agent import ModelAgent
 from harnesses.budgets.budget import Budget, Spend
 from orchestrator import Orchestrator
+from orchestrator.errors import UsageError
 from orchestrator.outcome import OutcomeKind
 from orchestrator.store import MemoryStore
 from tests.harnesses.agents.model.scripted_provider import ScriptedProvider, request, response
@@ -102,6 +105,23 @@ async def test_a_call_that_is_cut_off_is_charged_by_what_is_known_of_it(autojump
         handle = orchestrator.start(harness, name="one", budget=budget)
         harness.tell = lambda event: handle.stop(grace=0)
     assert 0 < spent(store, "harness/one").tokens < MOST.tokens
+
+
+async def test_a_budget_of_money_is_refused_at_start_for_a_model_without_a_price(autojump_clock: MockClock) -> None:
+    provider = ScriptedProvider([response(usage=used(0.5))])
+    told = r"budget of money cannot be enforced.*'scripted:small' is not in the price table"
+
+    class Advised(Asking):
+        def asked_agents(self) -> list[Agent[Any, Any, Any]]:
+            return [ModelAgent(ModelClient([(provider, "small")]))]
+
+    async with Orchestrator(MemoryStore()) as orchestrator:
+        with pytest.raises(
+            UsageError, match=r"budget of money cannot be enforced.*'scripted:small' is not in the price table"
+        ):
+            orchestrator.start(Advised(provider), name="one", budget=Budget(money=Decimal(1)))
+        orchestrator.start(Advised(provider, steps=1), name="two", budget=Budget(tokens=MOST.tokens))
+    assert len(provider.sent) == 1
 
 
 @given(

@@ -234,17 +234,17 @@ async def test_a_call_cancelled_before_it_was_sent_has_used_nothing(autojump_clo
     assert (meter.usage, meter.cost, meter.attempts) == (ModelUsage(), 0, 1)
 
 
-async def test_a_model_without_a_price_is_refused_for_money_with_the_remedy() -> None:
+def test_a_model_without_a_price_reports_no_money_and_says_what_to_do() -> None:
     one = client(ScriptedProvider(), prices={})
-    assert one.unpriced == ("scripted:small",)
-    with pytest.raises(HarnessMisuse, match=r"'scripted:small' has no price.*pass prices=\{'scripted:small'.*limit tokens"):
-        one.check_priced()
+    assert (one.unpriced, one.reports) == (("scripted:small",), ("tokens",))
+    assert "pass prices={'scripted:small': {'input'" in one.remedy
     assert one.most(request()).tokens > 100
+    assert (client(ScriptedProvider()).reports, client(ScriptedProvider()).remedy) == (("tokens", "money"), "")
 
 
-async def test_a_model_of_unknown_name_on_this_machine_is_free() -> None:
+def test_a_model_of_unknown_name_on_this_machine_is_free() -> None:
     one = client(ScriptedProvider(account="http://127.0.0.1:8080/v1 1234"), prices={})
-    one.check_priced()
+    assert one.unpriced == ()
     assert one.most(request()).money == 0
 
 
