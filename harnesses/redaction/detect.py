@@ -119,13 +119,14 @@ def cut(text: str, found: Iterable[Span]) -> str:
     """Return `text` with the found spans replaced by the mark."""
     parts: list[str] = []
     done = 0
-    for start, end in _merge(found):
+    for start, end in merge(found):
         parts += (text[done:start], MARK)
         done = end
     return "".join((*parts, text[done:])) if parts else text
 
 
-def _merge(found: Iterable[Span]) -> Iterator[Span]:
+def merge(found: Iterable[Span]) -> Iterator[Span]:
+    """Yield the spans in order, overlapping ones as one."""
     begin = end = -1
     for start, stop in sorted(found):
         if start > end:
