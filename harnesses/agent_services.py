@@ -87,7 +87,7 @@ class AgentServices:
         scope: prefix of the keys of its effects; see `scope_of`.
         runtime: services of the harness; None for an agent that is awaited alone.
         where: names the harness and the step, for error messages.
-        tell: called with each streamed event and the name of the agent; must neither wait nor raise.
+        tell: called with each streamed event, the name of the agent and the scope of the call; must neither wait nor raise.
         spans: called with each span that has ended; None without telemetry.
     """
 
@@ -100,7 +100,7 @@ class AgentServices:
         runtime: EffectServices | None = None,
         *,
         where: Callable[[], str] | None = None,
-        tell: Callable[[object, str], None] | None = None,
+        tell: Callable[[object, str, str], None] | None = None,
         spans: SpanSink | None = None,
     ) -> None:
         self.agent = agent
@@ -129,7 +129,7 @@ class AgentServices:
     def tell(self, event: object) -> None:
         """Pass a streamed event on; see `AgentRun.tell`."""
         if self._tell is not None:
-            self._tell(event, self.agent)
+            self._tell(event, self.agent, self.scope)
 
     def span(self, name: str, attributes: Mapping[str, str | int | float | bool]) -> AgentSpan | NoSpan:
         """Return a context manager for a part of this call; see `AgentRun.span`."""

@@ -141,8 +141,8 @@ class Runtime(Journal, Protocol):
         """Record a line of output, without waiting. `source` names what wrote it."""
         ...
 
-    def tell(self, event: object, source: str) -> None:
-        """Pass on a streamed event of an agent. Neither waits nor raises. `source` is the agent's name."""
+    def tell(self, event: object, agent: str, call: str) -> None:
+        """Pass on a streamed event of a call of an agent. Neither waits nor raises."""
         ...
 
     @property
@@ -232,7 +232,7 @@ class LocalRuntime:
     def log(self, line: str, source: str = "") -> None:
         """Do nothing."""
 
-    def tell(self, event: object, source: str) -> None:
+    def tell(self, event: object, agent: str, call: str) -> None:
         """Do nothing."""
 
     def attach(self, attached: Attachment) -> None:

@@ -25,6 +25,7 @@ from orchestrator.records import StepRecord
 from orchestrator.runtime.activity import Live
 from orchestrator.runtime.actor import RunContext
 from orchestrator.runtime.child import Child
+from orchestrator.runtime.turn_feed import TurnEvents
 from orchestrator.store.store_protocol import Store
 
 _PAGE = 256
@@ -175,6 +176,18 @@ class Handle(Generic[HandleStateT, HandleInputT, HandleOutputT]):
         stopped, not finished, and continues when it is started again.
         """
         return Steps(self._child, self._context.recorder.store, after)
+
+    def turn_events(self) -> TurnEvents:
+        """Iterate over the events of the turns of the harness's agents from now on: text, reasoning, tool calls, results.
+
+            async for told in handle.turn_events():
+                print(told.event.text, end="")
+
+        Events are shown without secrets, are not recorded, and hold up nothing: a slow follower misses the oldest ones, whose
+        number is `dropped` of the next. The iteration ends when the harness has ended; see `steps`.
+        """
+        child = self._child
+        return TurnEvents(child.turns(), lambda: child.done)
 
 
 @define(eq=False)

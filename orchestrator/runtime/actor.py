@@ -46,6 +46,7 @@ from orchestrator.recording.row_redaction import LARGE, Output, redact_result, w
 from orchestrator.recording.snapshot_policy import SnapshotPolicy
 from orchestrator.runtime.failure_events import contained, parted
 from orchestrator.runtime.started_children import Families, Family
+from orchestrator.runtime.turn_feed import TurnFeed
 from orchestrator.store.store_capabilities import stored_text
 from orchestrator.store.store_protocol import Claimed, ConsumedRow, EffectRow, StepRow
 
@@ -103,6 +104,15 @@ class Carried:
     """Effects of the step in progress."""
     savings: SnapshotPolicy
     """Size of the last snapshot and of the deltas recorded since."""
+    make_feed: Callable[[], TurnFeed]
+    feed: TurnFeed | None = None
+    """The streamed events of its agents; None before the first one."""
+
+    def turns(self) -> TurnFeed:
+        """Return the streamed events of its agents."""
+        if self.feed is None:
+            self.feed = self.make_feed()
+        return self.feed
 
     def restore(self, claimed: Claimed, read: ReadFile) -> None:
         """Load the recorded history of the harness.
@@ -140,6 +150,7 @@ class Actor:
         self._harness = harness
         self._id = id
         self._slot = PendingWrite()
+        self._carried = carried
         self._recorded, self._mailbox, self._family = carried.recorded, carried.mailbox, carried.family
         self._mail: AttemptMessages | None = None
         self.name = spec.name
@@ -336,8 +347,9 @@ class Actor:
             self._output = Output(self._log_soon, redacted=self._context.redacted)
         self._output.write(line, source)
 
-    def tell(self, event: object, source: str) -> None:
-        """Do nothing: nobody follows the events of agents."""
+    def tell(self, event: object, agent: str, call: str) -> None:
+        """Pass on a streamed event of an agent to those who follow the harness."""
+        self._carried.turns().tell(event, agent, call.rstrip("/"), self._harness.current_step + 1)
 
     def _log_soon(self, body: str, lines: LineRedactor, step: int | None = None) -> None:
         slot = self._noting("output", body, step)

@@ -40,6 +40,7 @@ from orchestrator.runtime.harness_claim import HarnessClaim
 from orchestrator.runtime.started_children import ChildStart, Family
 from orchestrator.runtime.status_record import StatusRecord
 from orchestrator.runtime.supervisor import Supervisor, count_restarts, decide_exit
+from orchestrator.runtime.turn_feed import TurnFeed
 from orchestrator.states.state_types import HarnessTypes
 from orchestrator.store.store_capabilities import reader_of
 
@@ -69,7 +70,8 @@ class Child:
         self.mailbox = Mailbox(self.bell, context.post.reader_of(spec.name), accepts, limit)
         self.family = Family(context.families, spec.name, spec.ancestors)
         """The harnesses that it has started."""
-        self._carried = Carried(self.recorded, self.mailbox, self.family, Effects(context.most), SnapshotPolicy())
+        effects = Effects(context.most)
+        self._carried = Carried(self.recorded, self.mailbox, self.family, effects, SnapshotPolicy(), self._make_feed)
         self._context = context
         self._claim: HarnessClaim | None = None
         self.renew: Any = None
@@ -84,8 +86,17 @@ class Child:
     def _ring(self) -> None:
         self.bell.ring()
         self.recorded.ring()
+        if self._carried.feed is not None:
+            self._carried.feed.ring()
+
+    def _make_feed(self) -> TurnFeed:
+        return TurnFeed(self.name, redacted=self._context.redacted)
 
     # interface for others
+
+    def turns(self) -> TurnFeed:
+        """Return the streamed events of its agents."""
+        return self._carried.turns()
 
     @property
     def harness(self) -> BaseHarness[Any, Any, Any]:

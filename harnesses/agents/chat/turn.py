@@ -23,6 +23,7 @@ from harnesses.agents.chat.chat_policy import ChatPolicy
 from harnesses.agents.chat.turn_moves import LAST_ROUND, Finish, GiveUp, Progress, Say, UseTools, decide
 from harnesses.agents.chat.turn_stream import RoundStream
 from harnesses.agents.chat.typed_answer import ANSWER_TOOL, AnswerType
+from harnesses.agents.model.call_budget import reserved
 from harnesses.agents.model.messages import (
     Message,
     ModelOptions,
@@ -35,7 +36,6 @@ from harnesses.agents.model.messages import (
     ToolResult,
 )
 from harnesses.agents.model.model_client import ModelCall, ModelClient
-from harnesses.agents.model.model_tries import CallMeter
 from harnesses.budgets.usage import Usage, money_of
 from harnesses.features.turn_results import find_order, unwrap_group
 from harnesses.turn_events import TurnEvent, TurnEventKind
@@ -195,18 +195,10 @@ class Turn:
 
     async def _call(self, request: ModelRequest, number: int) -> ModelCall:
         """Make a model call within a reservation of what it may cost at most."""
-        run, client = self._run, self._setting.client
-        most, meter = client.most(request), CallMeter()
+        run, client, failures = self._run, self._setting.client, self._setting.failures
         tell = RoundStream(run.tell, number).tell if self._setting.policy.stream else None
-        async with run.spending(tokens=most.tokens, money=most.money) as spend:
-            try:
-                return await client.call(
-                    request, tell=tell, failures=self._setting.failures, on_wait=self._log_wait, meter=meter
-                )
-            finally:
-                # Also of a call that was cut off: what is known of it.
-                run.charge(as_usage(meter.usage, meter.cost))
-                spend.settle(tokens=meter.usage.total_tokens, money=money_of(meter.cost))
+        async with reserved(run, client, request) as meter:
+            return await client.call(request, tell=tell, failures=failures, on_wait=self._log_wait, meter=meter)
 
     def _log_wait(self, reason: str, seconds: float) -> None:
         self._run.log(f"[waiting {seconds:.0f} s: {reason}]")
