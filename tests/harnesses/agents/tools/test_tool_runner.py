@@ -1,0 +1,132 @@
+"""Calls of tools: found, judged, counted, made once, bounded in time and size; and what the model is told."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from harnesses.agents.tools.function_tool import function_tool
+from harnesses.agents.tools.tool import ToolEffect, ToolError
+from harnesses.agents.tools.tool_policy import ToolPolicy
+from harnesses.agents.tools.tool_runner import MAX_RESULT
+from harnesses.errors import BudgetExhausted, HarnessMisuse, NotReady
+from tests.harnesses.agents.tools.turn_tools import agent_run, call_of, opened
+
+
+class Counter:
+    def __init__(self, error: BaseException | None = None) -> None:
+        self.made = 0
+        self.error = error
+
+    async def count(self, step: int = 1) -> str:
+        self.made += step
+        if self.error is not None:
+            raise self.error
+        return f"made {self.made}"
+
+
+async def test_a_call_under_the_same_key_is_made_once():
+    counter, run = Counter(), agent_run()
+    async with opened(function_tool(counter.count), run=run) as call:
+        first = await call.box.run(call_of("count"), "a")
+    async with opened(function_tool(counter.count), run=run) as call:
+        again = await call.box.run(call_of("count"), "a")
+
+    assert (first.text, again, counter.made) == ("made 1", first, 1)
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("no such row"), ToolError("no such row"), ExceptionGroup("", [OSError("no such row")])]
+)
+async def test_an_error_of_a_tool_is_told_and_kept(error):
+    counter, run = Counter(error), agent_run()
+    async with opened(function_tool(counter.count), run=run) as call:
+        results = [await call.box.run(call_of("count"), "a") for _ in range(2)]
+
+    assert results[0] == results[1]
+    assert results[0].is_error
+    assert "no such row" in results[0].text
+    assert counter.made == 1
+
+
+@pytest.mark.parametrize("error", [NotReady("bwrap"), BudgetExhausted("all spent"), HarnessMisuse("wrong")])
+async def test_what_ends_or_blocks_the_harness_is_raised(error):
+    with pytest.raises(type(error)):
+        async with opened(function_tool(Counter(error).count)) as call:
+            await call("count")
+
+
+async def test_an_unknown_tool_is_told_with_the_known_ones():
+    async with opened(function_tool(Counter().count)) as call:
+        result = await call("cuont")
+
+    assert result.is_error
+    assert result.text == "there is no tool 'cuont': expected one of count"
+
+
+async def test_arguments_that_are_no_object_are_told():
+    async with opened(function_tool(Counter().count)) as call:
+        result = await call.box.run(call_of("count").__class__(id="1", name="count", arguments="[}"), "a")
+
+    assert result.is_error
+    assert "not valid JSON" in result.text
+
+
+async def test_a_call_that_takes_too_long_is_ended_and_told(autojump_clock):
+    async with opened(function_tool(trio.sleep, timeout_s=5)) as call:
+        result = await call("sleep", seconds=60)
+
+    assert trio.current_time() < 10
+    assert result.is_error
+    assert "took longer than 5 s" in result.text
+
+
+async def test_the_middle_of_a_long_result_is_cut_with_a_note():
+    def talk() -> str:
+        return "a" + "b" * MAX_RESULT + "c\ud800"
+
+    async with opened(function_tool(talk)) as call:
+        result = await call("talk")
+
+    assert result.text[0] == "a"
+    assert result.text[-2:] == "c?"
+    assert f"of {MAX_RESULT + 3} characters are cut" in result.text
+    assert len(result.text) < MAX_RESULT + 100
+
+
+async def test_calls_that_act_run_one_at_a_time_and_those_that_read_beside_each_other(autojump_clock):
+    now, most = dict.fromkeys(ToolEffect, 0), dict.fromkeys(ToolEffect, 0)
+
+    def busy(effect: ToolEffect):
+        async def work() -> None:
+            now[effect] += 1
+            most[effect] = max(most[effect], now[effect])
+            await trio.sleep(1)
+            now[effect] -= 1
+
+        return function_tool(work, name=effect.value, effect=effect)
+
+    async with opened(busy(ToolEffect.READS), busy(ToolEffect.ACTS)) as call:
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(call, "reads")
+                nursery.start_soon(call, "acts")
+        assert (call.box.is_parallel("reads"), call.box.is_parallel("acts")) == (True, False)
+
+    assert (most[ToolEffect.READS], most[ToolEffect.ACTS]) == (3, 1)
+
+
+async def test_a_denied_call_is_not_made_and_the_model_is_told():
+    counter = Counter()
+    async with opened(function_tool(counter.count), policy=ToolPolicy(deny=["count(9)"])) as call:
+        results = [await call("count", step=9), await call("count", step=1)]
+
+    assert [result.is_error for result in results] == [True, False]
+    assert "denied" in results[0].text
+    assert counter.made == 1
+
+
+async def test_two_tools_of_the_program_with_one_name_are_refused():
+    with pytest.raises(HarnessMisuse, match="two called 'count'"):
+        async with opened(function_tool(Counter().count), function_tool(Counter().count)):
+            pass
