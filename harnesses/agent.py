@@ -112,6 +112,22 @@ class AgentRun(Generic[StateT, InputT]):
         """Return the recorded effect of this call with that key; None if there is none. Only this one is decoded."""
         return self._services().recorded(key)
 
+    def attach(self, kind: str, value: object) -> None:
+        """Record something beside the step in progress, such as the transcript of a turn; see `BaseHarness.attach`."""
+        self._services().attach(kind, value)
+
+    def session(self, id: str) -> tuple[Mapping[str, object], ...]:
+        """Return the recorded turns of a conversation of this harness, oldest first, as plain data.
+
+        Turns before the last one with a compaction are left out. `harnesses.agents.chat.transcript` reads them.
+        """
+        return self._services().session(id)
+
+    @property
+    def scope(self) -> str:
+        """The prefix of the keys of this call's effects, which identifies the call within the step: `coder#1/`."""
+        return self._services().scope
+
     def spending(self, *, tokens: int = 0, money: Decimal = NOTHING.money, tool_calls: int = 0, turns: int = 0) -> Spending:
         """Reserve budget for the duration of an `async with` block; see `BaseHarness.spending`."""
         return self._services().spending(tokens=tokens, money=money, tool_calls=tool_calls, turns=turns)

@@ -22,6 +22,7 @@ from urllib.parse import quote
 from trio.lowlevel import cancel_shielded_checkpoint
 
 from harnesses.agent_spans import NO_SPAN, AgentSpan, NoSpan, SpanSink
+from harnesses.attachments import Attachment, attachment, turns_of
 from harnesses.budgets.budget import NOTHING, Spend
 from harnesses.budgets.spending import BudgetAccount, Spending
 from harnesses.control import Control
@@ -42,6 +43,8 @@ class EffectServices(Journal, Protocol):
 
     @property
     def till(self) -> BudgetAccount | None: ...
+
+    def attach(self, attached: Attachment) -> None: ...
 
     @property
     def rule(self) -> ApprovalRule | None: ...
@@ -126,6 +129,16 @@ class AgentServices:
         most = Spend(turns=turns, tool_calls=tool_calls, tokens=tokens, money=money)
         return Spending(self._runtime.till, most, self._runtime.control.watch)
 
+    def attach(self, kind: str, value: object) -> None:
+        """Record something beside the step in progress; see `AgentRun.attach`."""
+        self._runtime.attach(attachment(kind, value))
+
+    def session(self, id: str) -> tuple[Mapping[str, object], ...]:
+        """Return the recorded turns of a conversation; see `AgentRun.session`."""
+        # An older runtime has none.
+        read = getattr(self._runtime, "session", None)
+        return () if read is None else tuple(read(id))
+
     def tell(self, event: object) -> None:
         """Pass a streamed event on; see `AgentRun.tell`."""
         if self._tell is not None:
@@ -193,6 +206,13 @@ class _Alone:
         self._agent = agent
         self.effects = Effects()
         self.control = Control()
+        self._attached: list[Attachment] = []
+
+    def attach(self, attached: Attachment) -> None:
+        self._attached.append(attached)
+
+    def session(self, id: str) -> tuple[Mapping[str, object], ...]:
+        return turns_of(self._attached, id)
 
     async def note(self, kind: str, body: str) -> None:
         await cancel_shielded_checkpoint()

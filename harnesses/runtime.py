@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from math import inf
 from typing import Any, Protocol, TypeAlias
 
@@ -14,7 +14,7 @@ from trio.lowlevel import cancel_shielded_checkpoint
 
 from harnesses.agent_bill import Charger
 from harnesses.agent_spans import SpanSink
-from harnesses.attachments import MAX_ATTACHED, Attachment
+from harnesses.attachments import MAX_ATTACHED, Attachment, turns_of
 from harnesses.budgets.budget import UNLIMITED, Budget
 from harnesses.budgets.spending import BudgetAccount, LocalBudgetAccount
 from harnesses.budgets.step_meter import Meter, meter_of
@@ -239,6 +239,10 @@ class LocalRuntime:
         if len(self._attaching) >= MAX_ATTACHED and attached.kind != "guardrail":
             raise HarnessMisuse(f"attach: expected at most {MAX_ATTACHED} to one step, got one more; yield in between")
         self._attaching.append(attached)
+
+    def session(self, id: str) -> tuple[Mapping[str, object], ...]:
+        """Return the recorded turns of a conversation; see `AgentRun.session`."""
+        return turns_of([*(attached for _, attached in self.attached), *self._attaching], id)
 
     def start_child(self, order: ChildOrder) -> str:
         raise HarnessMisuse(

@@ -121,7 +121,8 @@ class Batch:
     @property
     def is_large(self) -> bool:
         """Whether a value in it may go to a file, which takes longer than a row."""
-        return any(slot.effect is not None and len(slot.effect.body) > LARGE_BYTES for slot in self.effects)
+        effects = any(slot.effect is not None and len(slot.effect.body) > LARGE_BYTES for slot in self.effects)
+        return effects or any(len(note.body) > LARGE_BYTES for slot in self.steps if slot.notes for note in slot.notes)
 
     def commit(self, store: Store, *, wait: bool) -> Committed:
         steps: list[Any] = [slot.row for slot in self.steps]

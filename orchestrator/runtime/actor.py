@@ -6,7 +6,7 @@ scope, a leaked nursery or a stray cancellation breaks only that task.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from math import inf
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from attrs import define, evolve, frozen
 
 from harnesses.agent_bill import Charger
 from harnesses.agent_spans import SpanSink
-from harnesses.attachments import MAX_ATTACHED, Attachment
+from harnesses.attachments import MAX_ATTACHED, Attachment, turns_of
 from harnesses.base import BaseHarness
 from harnesses.budgets.spending import BudgetAccount
 from harnesses.budgets.step_meter import Meter, meter_of
@@ -47,7 +47,7 @@ from orchestrator.recording.snapshot_policy import SnapshotPolicy
 from orchestrator.runtime.failure_events import contained, parted
 from orchestrator.runtime.started_children import Families, Family
 from orchestrator.runtime.turn_feed import TurnFeed
-from orchestrator.store.store_capabilities import stored_text
+from orchestrator.store.store_capabilities import session_turns, stored_text
 from orchestrator.store.store_protocol import Claimed, ConsumedRow, EffectRow, StepRow
 
 
@@ -299,10 +299,14 @@ class Actor:
         # A governor's findings come when the step is made, so there must always be room for them.
         if len(self._attached) >= MAX_ATTACHED and attached.kind != "guardrail":
             raise HarnessMisuse(f"attach: expected at most {MAX_ATTACHED} to one step; yield in between")
-        self._attached_characters += len(attached.body)
+        self._attached_characters += attached.weight
         if self._attached_characters > self._context.most and attached.kind != "guardrail":
             raise HarnessMisuse(f"attach: expected at most {self._context.most:,} characters to one step; yield in between")
         self._attached.append(attached)
+
+    def session(self, id: str) -> tuple[Mapping[str, object], ...]:
+        """Return the recorded turns of a conversation, those of the step in progress last; see `AgentRun.session`."""
+        return (*session_turns(self._recorder.store, self.name, id), *turns_of(self._attached or (), id))
 
     def start_child(self, order: ChildOrder) -> str:
         """Start a harness with the next step; return its name."""

@@ -1,11 +1,12 @@
 """Optional capabilities of a store, each a small protocol: a store with the methods has the capability.
 
-    Counted    metrics: its records reduced to the counted fields, and the number of waiting messages
-    Watched    others can write to it or remove it: messages and answers from outside reach a running harness
-    InFile     it is a file: kill switch, key, control socket and what is hidden from sandboxes are beside it
-    Timed      the times of steps, without reading the steps
-    Keyed      the signing key of its approvals, if that is not in a file beside it
-    Filed      it keeps large values in files, and records name them
+    Counted      metrics: its records reduced to the counted fields, and the number of waiting messages
+    Watched      others can write to it or remove it: messages and answers from outside reach a running harness
+    InFile       it is a file: kill switch, key, control socket and what is hidden from sandboxes are beside it
+    Timed        the times of steps, without reading the steps
+    Keyed        the signing key of its approvals, if that is not in a file beside it
+    Filed        it keeps large values in files, and records name them
+    Transcribed  the transcripts of a harness, without reading all records
 
 The program checks for these protocols, never for a class of store. `orchestrator.store.conformance` tests the laws of the
 capabilities that a store has.
@@ -15,10 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from harnesses.data.large_values import ReadFile, StoredFile, StoredText, cannot_read, stored_file, with_value
+from orchestrator.codec import decode
 from orchestrator.records import ApprovalRecord, ChildRecord, HarnessRecord, Record, StepRecord
+
+_PAGE = 20
+"""Transcripts read at a time."""
 
 
 @runtime_checkable
@@ -115,6 +120,21 @@ def path_of(store: object) -> Path | None:
     return store.path if isinstance(store, InFile) else None
 
 
+@runtime_checkable
+class Transcribed(Protocol):
+    """A store that finds transcripts of agents' turns without reading all records."""
+
+    def transcripts(
+        self, name: str, *, step: int | None = None, session: str | None = None, skipped: int = 0, limit: int = 100
+    ) -> list[Record]:
+        """Return transcripts of one harness, newest first: all, those of one step, or those of one session.
+
+        Raises:
+            UnknownHarness: there is no such harness.
+        """
+        ...
+
+
 def reader_of(store: object) -> ReadFile:
     """Return the function with which large values are read from the files of a store."""
     return store.read_file if isinstance(store, Filed) else cannot_read
@@ -134,6 +154,25 @@ def full_body(store: object, kind: str, body: str) -> str:
     """
     file = stored_file(kind, body)
     return body if file is None else with_value(body, file, reader_of(store)(file))
+
+
+def session_turns(store: object, name: str, session: str) -> list[dict[str, Any]]:
+    """Return the recorded turns of one session of a harness, oldest first, from the last one with a compaction on.
+
+    Raises:
+        UnknownHarness: there is no such harness.
+        StoreError: a file is missing, or was changed.
+    """
+    found: list[dict[str, Any]] = []
+    while isinstance(store, Transcribed):
+        page = store.transcripts(name, session=session, skipped=len(found), limit=_PAGE)
+        for record in page:
+            found.append(decode(full_body(store, record.kind, record.body)))
+            if found[-1].get("compactions"):
+                return found[::-1]
+        if len(page) < _PAGE:
+            break
+    return found[::-1]
 
 
 def secret_of(store: object) -> bytes | None:

@@ -10,7 +10,8 @@ harnesses    one row each: its owner and its lifecycle status
 mailbox      messages, and the step that consumed each
 approval_index    positions of the records of each approval: request, answers, use. Only for lookup; decisions are made from
                   `records`
-approval_records, child_records  partial indexes over records of one kind, so that no other record costs more to write
+approval_records, child_records, transcript_records  partial indexes over records of one kind, so that no other record costs
+             more to write
 pools        one row each: limits, spent and reserved amounts, as JSON objects by field; a missing field has no limit, or
              nothing spent
 open_reservations  reserved amounts; a row is deleted when it is settled or charged in full, and `records` keeps the result
@@ -297,6 +298,20 @@ CREATE VIEW events AS
     LEFT JOIN claims c ON c.harness = r.harness AND c.epoch = r.epoch
     WHERE r.kind NOT IN ('step', 'intent', 'outcome');
 """
+_TRANSCRIPTS = f"""
+CREATE INDEX transcript_records ON records (harness, step, seq) WHERE kind = 'transcript';
+CREATE VIEW transcripts AS
+    SELECT r.seq AS seq, h.name AS harness, r.attempt AS attempt, r.step AS step_number, {_STAMP} AS timestamp,
+           r.body ->> '$.agent' AS agent, coalesce(r.body ->> '$.session', '') AS session, r.body ->> '$.turn' AS turn,
+           r.body ->> '$.model' AS model, coalesce(r.body ->> '$.stop_reason', '') AS stop_reason,
+           coalesce(r.body ->> '$.error', '') AS error, r.body ->> '$.message_count' AS messages,
+           r.body ->> '$.model_calls' AS model_calls, r.body ->> '$.tool_calls' AS tool_calls,
+           r.body ->> '$.tool_errors' AS tool_errors, coalesce(r.body ->> '$.input_tokens', 0) AS input_tokens,
+           coalesce(r.body ->> '$.output_tokens', 0) AS output_tokens, r.body ->> '$.cost' AS cost,
+           r.body ->> '$.file.sha256' AS file
+    FROM records r JOIN harnesses h ON h.id = r.harness
+    WHERE r.kind = 'transcript';
+"""
 MIGRATIONS: tuple[str, ...] = (
     _TABLES,
     _VIEWS,
@@ -308,6 +323,7 @@ MIGRATIONS: tuple[str, ...] = (
     _CHILD_TABLES,
     _MESSAGES,
     _FINISHED,
+    _TRANSCRIPTS,
 )
 """Script n migrates a file from schema version n to n + 1. A released script is never changed."""
 
@@ -360,3 +376,13 @@ SELECT 0, initial_state FROM harnesses WHERE id = :harness
 LIMIT 1
 """
 """Step and state of the last indexed snapshot up to a step; the initial state if there is none."""
+
+TRANSCRIPTS = """
+SELECT r.seq, h.name, r.attempt, r.step, r.time_us, r.kind, r.body, coalesce(c.run, '')
+FROM records r INDEXED BY transcript_records JOIN harnesses h ON h.id = r.harness
+LEFT JOIN claims c ON c.harness = r.harness AND c.epoch = r.epoch
+WHERE r.kind = 'transcript' AND r.harness = :harness AND (:step IS NULL OR r.step = :step)
+  AND (:session IS NULL OR CASE WHEN json_valid(r.body) THEN r.body ->> '$.session' END = :session)
+ORDER BY r.step DESC, r.seq DESC LIMIT :limit OFFSET :skipped
+"""
+"""Transcripts of one harness, newest first: all, those of one step, or those of one session."""

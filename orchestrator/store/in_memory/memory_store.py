@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import define, evolve, field
 
-from harnesses.attachments import CHILD
+from harnesses.attachments import CHILD, TRANSCRIPT
 from harnesses.budgets.pools import Account
 from harnesses.errors import OrchestratorError, one_of
 from harnesses.timing.clock import now_us
@@ -276,6 +276,20 @@ class MemoryStore:
     def records(self, *, after: int = 0, limit: int = 1000) -> list[Record]:
         with self._lock:
             return self._records[max(after, 0) : max(after, 0) + limit]
+
+    def transcripts(
+        self, name: str, *, step: int | None = None, session: str | None = None, skipped: int = 0, limit: int = 100
+    ) -> list[Record]:
+        """Return transcripts of one harness, newest first: all, those of one step, or those of one session."""
+        with self._lock:
+            self._find_by_name(name)
+            found = [one for one in self._records if one.kind == TRANSCRIPT and one.harness == name]
+        chosen = [
+            one
+            for one in found
+            if step in (None, one.step) and (session is None or decode(one.body).get("session", "") == session)
+        ]
+        return sorted(chosen, key=lambda one: (one.step, one.seq), reverse=True)[skipped : skipped + limit]
 
     def _children_of(self, harness: _Harness) -> tuple[ChildRecord, ...]:
         found: list[ChildRecord] = []

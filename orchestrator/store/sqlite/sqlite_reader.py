@@ -21,6 +21,7 @@ from orchestrator.lifecycle import Status
 from orchestrator.records import ApprovalRecord, ChildRecord, EffectRecord, HarnessRecord, Record, StepRecord
 from orchestrator.store.encryption import cipher_of, reveal_body, reveal_row, reveal_value
 from orchestrator.store.file.run_lock import is_alive
+from orchestrator.store.file.schema import TRANSCRIPTS
 from orchestrator.store.file.schema_shape import Connection
 from orchestrator.store.file.value_files import ValueFiles, files_folder
 from orchestrator.store.rules.approval_rules import approval_records
@@ -288,6 +289,16 @@ class SqliteReader:
         with self._reading() as db:
             (text,) = db.execute(_OUTLINES, (after, limit)).fetchone()
         return [Record(*row) for row in _OUTLINE.decode(text)]
+
+    def transcripts(
+        self, name: str, *, step: int | None = None, session: str | None = None, skipped: int = 0, limit: int = 100
+    ) -> list[Record]:
+        """Return transcripts of one harness, newest first: all, those of one step, or those of one session."""
+        with self._reading() as db:
+            of = {"harness": self._number(db, name), "step": step, "session": session, "limit": limit, "skipped": skipped}
+            rows = db.execute(TRANSCRIPTS, of).fetchall()
+        records = [Record(*row) for row in rows]
+        return [evolve(one, body=reveal_body(self._cipher, one.kind, one.body)) for one in records]
 
     def read_file(self, file: StoredFile) -> str:
         """Return the JSON of a value that is in a file beside the store."""

@@ -46,6 +46,10 @@ class Trading(BaseHarness[Book, int, dict]):
                 lambda book, number=number: evolve(book, total=book.total + number, legs=[*book.legs, Leg(number)]),
                 summary=f"step {number}",
             )
+            if number == 4:
+                with suppress(Exception):  # No attachments, or none of that kind.
+                    said = [{"role": "user", "text": "which leg?"}, {"role": "assistant", "text": "the fourth"}]
+                    self.attach("transcript", {"agent": "asked", "model": "local:small", "session": "s", "messages": said})
             if number == 3:
                 with suppress(trio.TooSlowError):
                     await self.send("other", {"hello": number})

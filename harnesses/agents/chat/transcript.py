@@ -1,0 +1,182 @@
+"""`Transcript`: the conversation of one turn of an agent, as it is stored beside the step. Pure.
+
+    one session   transcript of turn 1 ─► transcript of turn 2 ─► …     each has what was said in its own turn
+
+Invariants: a transcript holds what was said in its turn, in order, and nothing of earlier turns; `carried_on` puts the turns
+of a session together again. It is bounded: what does not fit is cut, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+from attrs import asdict, evolve, field, frozen
+
+from harnesses.agents.model.messages import Message, ModelUsage, Role
+
+KIND = "transcript"
+"""The kind of attachment."""
+MAX_CHARACTERS = 4_000_000
+"""Maximum characters of the texts of one transcript; the longest texts are cut first."""
+_NO_USAGE, _NO_COST = ModelUsage(), Decimal(0)
+_SHORT = 2_000
+"""Texts of at most so many characters are never cut."""
+
+
+@frozen(kw_only=True)
+class ModelRound:
+    """One model call of a turn."""
+
+    model: str
+    """`provider:model` that answered."""
+    message: int = 0
+    """Position of its answer in the messages."""
+    usage: ModelUsage = _NO_USAGE
+    cost: Decimal = _NO_COST
+    """In US dollars; 0 if the model has no price."""
+    attempts: int = 1
+    """Requests that were sent for it."""
+    reason: str = ""
+    """Why another model than the first was asked; empty if it was not."""
+
+
+@frozen(kw_only=True)
+class Compaction:
+    """A summary that replaced everything said before, since the conversation had grown too long for the model."""
+
+    reason: str
+    summary: str
+    message: int = 0
+    """Position of the first message said after it; the model saw the summary instead of what is before."""
+    tokens_before: int = 0
+    """Estimated tokens of the conversation before it, and after it."""
+    tokens_after: int = 0
+
+
+@frozen(kw_only=True)
+class Transcript:
+    """The conversation of one turn."""
+
+    agent: str
+    """Name of the agent."""
+    model: str
+    """`provider:model` that was asked first; empty if it is not known."""
+    messages: tuple[Message, ...] = field(converter=tuple[Message, ...])
+    """What was said in this turn: system prompt and task, then answers and tool results."""
+    scope: str = ""
+    """Prefix of the keys of its effects; names the call of the agent within the step, such as `coder#1/`."""
+    session: str = ""
+    """Id of the conversation that the turn belongs to; empty if it stands alone."""
+    turn: int = 1
+    """Number of the turn within its session."""
+    stop_reason: str = ""
+    """Why the model stopped last; empty while the turn is in progress."""
+    error: str = ""
+    """Why the turn ended without an answer; empty if it has one."""
+    rounds: tuple[ModelRound, ...] = field(default=(), converter=tuple[ModelRound, ...])
+    compactions: tuple[Compaction, ...] = field(default=(), converter=tuple[Compaction, ...])
+
+    @property
+    def usage(self) -> ModelUsage:
+        """Tokens of all model calls."""
+        return sum((each.usage for each in self.rounds), _NO_USAGE)
+
+    @property
+    def cost(self) -> Decimal:
+        """Cost of all model calls, in US dollars."""
+        return sum((each.cost for each in self.rounds), _NO_COST)
+
+    @property
+    def tool_calls(self) -> int:
+        return sum(len(message.results) for message in self.messages)
+
+    @property
+    def tool_errors(self) -> int:
+        return sum(result.is_error for message in self.messages for result in message.results)
+
+
+def as_record(transcript: Transcript) -> dict[str, Any]:
+    """Return what is attached to the step: totals for queries, then the parts; empty fields are left out."""
+    usage = {name: count for name, count in asdict(transcript.usage).items() if count}
+    said = _without_empty(asdict(evolve(transcript, messages=_within(transcript.messages))))
+    messages, rounds, compactions = (said.pop(name, ()) for name in ("messages", "rounds", "compactions"))
+    totals = {
+        "model_calls": len(transcript.rounds),
+        "tool_calls": transcript.tool_calls,
+        "tool_errors": transcript.tool_errors,
+        **usage,
+        "cost": str(transcript.cost),
+    }
+    parts = {"rounds": rounds, "compactions": compactions, "messages": messages}
+    return {"agent": "", "model": "", **said, "turn": transcript.turn, **totals, "message_count": len(messages), **parts}
+
+
+def from_record(fields: Mapping[str, Any]) -> Transcript:
+    """Read a transcript back from its record.
+
+    Raises:
+        ValueError: it is not the record of a transcript, for instance because what was said had to be withheld.
+    """
+    names = ("agent", "model", "messages", "scope", "session", "turn", "stop_reason", "error", "rounds", "compactions")
+    try:
+        return msgspec.convert({name: fields[name] for name in names if name in fields}, Transcript, strict=False)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise ValueError(f"not the record of a transcript: {error}") from error
+
+
+def carried_on(transcripts: Sequence[Transcript]) -> tuple[Message, ...]:
+    """Return the messages with which the next turn of a session begins, without system prompts.
+
+    Args:
+        transcripts: the turns of the session so far, oldest first; those before the last compaction may be missing.
+    """
+    said: list[Message] = []
+    for transcript in transcripts:
+        start = 0
+        if transcript.compactions:
+            last = transcript.compactions[-1]
+            said, start = [Message(role=Role.USER, text=last.summary)], last.message
+        said += (message for message in transcript.messages[start:] if message.role is not Role.SYSTEM)
+    return tuple(said)
+
+
+def _without_empty(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: part for name, each in value.items() if (part := _without_empty(each)) not in ("", 0, (), [], {}, False)}
+    return [_without_empty(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _within(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Return the messages with at most `MAX_CHARACTERS` of text: the longest texts are cut to one length."""
+    lengths = sorted(len(text) for message in messages for text in _texts(message))
+    if sum(lengths) <= MAX_CHARACTERS:
+        return messages
+    left, most = MAX_CHARACTERS, _SHORT
+    for place, length in enumerate(lengths):
+        share = left // (len(lengths) - place)
+        if length > share:
+            most = max(share, _SHORT)
+            break
+        left -= length
+    return tuple(_cut(message, most) for message in messages)
+
+
+def _texts(message: Message) -> list[str]:
+    calls, results = [call.arguments for call in message.calls], [result.text for result in message.results]
+    return [message.text, *(part.text for part in message.thinking), *calls, *results]
+
+
+def _cut(message: Message, most: int) -> Message:
+    def cut(text: str) -> str:
+        return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} characters are left out)"
+
+    return evolve(
+        message,
+        text=cut(message.text),
+        thinking=tuple(evolve(part, text=cut(part.text)) for part in message.thinking),
+        calls=tuple(evolve(call, arguments=cut(call.arguments)) for call in message.calls),
+        results=tuple(evolve(result, text=cut(result.text)) for result in message.results),
+    )
