@@ -41,7 +41,14 @@ _SPECIAL = re.compile(rf'"(?:(?:{"|".join(HEADER)})_*|near|over)":')
 """Matches a field that has the name of a header field, or that affects the level."""
 _PAGE = 1000
 _TAIL_BYTES = 1 << 20
-_LEVELS = {"failed": "error", "gave_up": "error", "blocked": "error", "restarting": "warning", "budget_spent": "warning"}
+_LEVELS = {
+    "failed": "error",
+    "gave_up": "error",
+    "blocked": "error",
+    "restarting": "warning",
+    "budget_spent": "warning",
+    "transcript": "debug",
+}
 
 
 class LogFollower:

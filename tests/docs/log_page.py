@@ -78,6 +78,7 @@ _WORK: dict[str, Kind] = {
             key="string: the effect within its step",
             outcome="string: `confirmed`, `refused`, `unknown` or `not_done`",
             result="any: what it returned",
+            file="object: the file with the result, if it is large: `sha256`, `bytes`, `field`",
             reason="string: why it was refused, or why nobody knows",
             by="string: `operator`, if a person settled it",
         ),
@@ -120,6 +121,32 @@ _WORK: dict[str, Kind] = {
     "task": Kind(
         '`attach("task", …)`: what happened to a task. The fields are those of the value that was attached.',
         {ANY: ("any", "")},
+    ),
+    "transcript": Kind(
+        "The conversation of an agent's turn. The line has level `debug`.",
+        _fields(
+            agent="string: name of the agent",
+            model="string: `provider:model` that was asked first",
+            scope="string: prefix of the keys of its effects",
+            session="string: id of the conversation that the turn belongs to",
+            turn="integer: number of the turn within its session",
+            stop_reason="string: why the model stopped last",
+            error="string: why the turn ended without an answer",
+            model_calls="integer: number of model calls",
+            tool_calls="integer: number of tool calls",
+            tool_errors="integer: number of tool calls that failed",
+            input_tokens="integer: tokens read, cached ones included",
+            output_tokens="integer: tokens written, reasoning included",
+            cached_tokens="integer: of `input_tokens`, from the provider's cache",
+            cache_write_tokens="integer: of `input_tokens`, written to the provider's cache",
+            reasoning_tokens="integer: of `output_tokens`, spent on reasoning",
+            cost="string: of all model calls, in US dollars",
+            message_count="integer: number of messages",
+            rounds="array: model calls: model, position of the answer, usage, cost, attempts, reason for another model",
+            compactions="array: summaries that replaced older messages: position, reason, summary, tokens before and after",
+            messages="array: what was said; see [transcripts](../how-to/transcripts.md)",
+            file="object: the file with the messages, if they are large: `sha256`, `bytes`, `field`",
+        ),
     ),
     "guardrail": Kind(
         "A guardrail was reached.",
@@ -216,7 +243,7 @@ Every line has these fields, in this order:
 | field | type | meaning |
 |---|---|---|
 | `timestamp` | string | when it was recorded, ISO 8601, UTC |
-| `level` | string | `info`, `warning` or `error` |
+| `level` | string | `debug`, `info`, `warning` or `error` |
 | `event` | string | `harness.` and the kind |
 | `run` | string | one life of the program; empty for what was recorded from outside |
 | `harness` | string | its name; empty for what concerns all |
@@ -227,7 +254,8 @@ Every line has these fields, in this order:
 The fields of its kind follow. One that is called like one of the above gets an underscore: `harness_`. Within a version of the
 package a field never changes its type. A field whose value is empty may be left out.
 
-`failed`, `gave_up` and `blocked` are errors; `restarting`, `budget_spent`, and budgets near or over a limit are warnings.
+`failed`, `gave_up` and `blocked` are errors; `restarting`, `budget_spent`, and budgets near or over a limit are warnings;
+`transcript` is for debugging.
 """
 HEADER_FIELDS = re.findall(r"^\| `(\w+)` \|", _HEAD, flags=re.MULTILINE)
 _PARTS = {"Lifecycle": [event.kind for event in EVENTS], "Work, and what is said about it": list(_WORK)}

@@ -17,6 +17,7 @@ from attrs import frozen
 
 from examples.counting import Count, Counting
 from harnesses import BaseHarness, Budget, NotReady, migrates
+from harnesses.agents.chat.transcript import as_record
 from harnesses.governor import Finding
 from orchestrator import Orchestrator
 from orchestrator.cli import main as command
@@ -25,6 +26,7 @@ from orchestrator.store.integrity.chain_head import head_path
 from orchestrator.store.pruning.prune_store import Rule, prune
 from orchestrator.store.sqlite.store_repair import repair
 from tests.docs.log_page import RUN, SAMPLES
+from tests.docs.small_store import TURN
 from tests.orchestrator.scripted import Scripted, Steps, poll
 from tests.orchestrator.store import test_repair
 
@@ -90,6 +92,7 @@ async def work(harness: Scripted) -> Steps:
     reason = "the last 5 steps repeat the one before"
     finding = Finding(limit_name="no_progress", current_value="5", limit_value="5", reason=reason, policy="tell")
     harness.attach("guardrail", finding)
+    harness.attach("transcript", as_record(TURN))
     harness.start_child(Counting, Count(), name="work.count")
     yield 1, 1
     request = await harness.receive()

@@ -9,11 +9,24 @@ from pathlib import Path
 
 import trio
 
+from harnesses.agents.chat.transcript import ModelRound, Transcript, as_record
+from harnesses.agents.model.messages import Message, ModelUsage, Role
 from harnesses.budgets.budget import Budget
 from harnesses.effects.approval import Action
 from orchestrator import Orchestrator
 from tests.docs.clock import until, virtual_wall
 from tests.orchestrator.scripted import Scripted, Steps
+
+USAGE = ModelUsage(input_tokens=310, output_tokens=24)
+TURN = Transcript(
+    agent="clerk",
+    model="anthropic:claude-sonnet-4-5",
+    session="invoices",
+    scope="clerk#1/",
+    stop_reason="end_turn",
+    messages=[Message(role=Role.USER, text="Is invoice 7 in order?"), Message(role=Role.ASSISTANT, text="Yes, send it.")],
+    rounds=[ModelRound(model="anthropic:claude-sonnet-4-5", message=1, usage=USAGE, cost=Decimal("0.00129"))],
+)
 
 
 async def send_mail(to: str) -> str:
@@ -27,6 +40,7 @@ async def script(harness: Scripted) -> Steps:
     message = await harness.receive()
     action = Action("mail", "send the invoice", {"to": "ann@example.org"}, expires_s=600)
     harness.update_state(lambda _: {"sent": 1}, summary="one more is sent")
+    harness.attach("transcript", as_record(TURN))
     yield message, await harness.once("mail", send_mail, "ann@example.org", approval=action)
     async with harness.spending(tokens=500, money=Decimal("0.25")):
         await harness.sleep(1000)

@@ -89,6 +89,26 @@ STORE_VIEWS: dict[str, tuple[str, dict[str, str]]] = {
             "status": "where it is in its life; null if that has not begun",
         },
     ),
+    "transcripts": (
+        "a row for each transcript of an agent's turn",
+        HEAD
+        | {
+            "agent": "the agent's name",
+            "session": "the conversation that the turn belongs to",
+            "turn": "number of the turn within its session",
+            "model": "`provider:model` that was asked first",
+            "stop_reason": "why the model stopped last",
+            "error": "why the turn ended without an answer",
+            "messages": "number of messages; `orchestrator transcript` shows them",
+            "model_calls": "number of model calls",
+            "tool_calls": "number of tool calls",
+            "tool_errors": "number of those that failed",
+            "input_tokens": "tokens read by the model",
+            "output_tokens": "tokens written by the model",
+            "cost": "of all model calls, in US dollars, as text",
+            "file": "the file with the messages in the folder beside the store, if they are large",
+        },
+    ),
     "budgets": (
         "a row for each budget, as it is at this moment",
         {

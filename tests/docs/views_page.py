@@ -33,6 +33,8 @@ _SAMPLES = {
     "harnesses": "SELECT harness, status, attempt, current_step, last_timestamp FROM harnesses ORDER BY harness LIMIT 3",
     "outputs": "SELECT seq, harness, step_number, source, line FROM outputs ORDER BY seq LIMIT 3",
     "attachments": "SELECT seq, harness, step_number, kind, body FROM attachments ORDER BY seq LIMIT 3",
+    "transcripts": "SELECT harness, step_number, agent, model, messages, input_tokens, output_tokens, cost"
+    " FROM transcripts ORDER BY seq LIMIT 3",
     "budgets": "SELECT seq, harness, change, reservation, amounts, spent FROM budgets ORDER BY seq LIMIT 3",
     "features": "SELECT step_number, feature, turn, status, passed, agent_s, tokens"
     " FROM features ORDER BY seq, feature LIMIT 3",

@@ -193,6 +193,23 @@ def _attachments(source: Source) -> str:
     """
 
 
+def _transcripts(source: Source) -> str:
+    counts = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
+    fields = typed(
+        "agent:VARCHAR session:VARCHAR turn:BIGINT model:VARCHAR stop_reason:VARCHAR error:VARCHAR message_count:BIGINT "
+        "model_calls:BIGINT tool_calls:BIGINT tool_errors:BIGINT cost:VARCHAR compactions:JSON file:JSON "
+        + " ".join(f"{name}:BIGINT" for name in counts)
+    )
+    return f"""
+        SELECT seq, "timestamp", run, harness, attempt, step AS step_number, agent, coalesce(session, '') AS session, turn,
+               model, coalesce(stop_reason, '') AS stop_reason, coalesce(error, '') AS error, message_count AS messages,
+               model_calls, tool_calls, tool_errors, {", ".join(f"coalesce({name}, 0) AS {name}" for name in counts)},
+               TRY_CAST(cost AS DECIMAL(38, 18)) AS cost, coalesce(json_array_length(compactions), 0)::BIGINT AS compactions,
+               file ->> '$.sha256' AS file
+        FROM ({source.own(("transcript",), fields)})
+    """
+
+
 FRAMES: dict[str, Callable[[Source], str]] = {
     "steps": _steps,
     "events": _events,
@@ -203,6 +220,7 @@ FRAMES: dict[str, Callable[[Source], str]] = {
     "harnesses": harnesses,
     "outputs": _outputs,
     "attachments": _attachments,
+    "transcripts": _transcripts,
     "budgets": budgets,
     "features": features,
     "feature_standing": feature_standing,
