@@ -30,20 +30,8 @@ ENDS = tuple(event.kind for event in EVENTS if event not in (Started, Paused, Re
 """Kinds of events that end an attempt."""
 APPROVALS = ("approval_requested", "approval_answered", "approval_used")
 KINDS = (
-    *(
-        "step",
-        "message",
-        "intent",
-        "outcome",
-        "output",
-        "latch",
-        "evidence",
-        "task",
-        "guardrail",
-        "transcript",
-        "child",
-        "budget",
-    ),
+    *("step", "message", "intent", "outcome", "output", "latch", "evidence", "task", "guardrail", "child", "budget"),
+    "transcript",
     *(*APPROVALS, "pruned", "repaired", "loop_blocked"),
     *LIFE,
 )
