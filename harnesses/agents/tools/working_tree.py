@@ -10,6 +10,7 @@ two later ones of the same directory are kept, or 30 days have passed.
 
 from __future__ import annotations
 
+import builtins
 import os
 import shutil
 import subprocess
@@ -126,6 +127,12 @@ class WorkingTree:
         await self._git("read-tree", "--reset", "-u", tree)
         self._last = tree
 
+    async def list(self, below: str) -> builtins.list[bytes]:
+        """Return the files below a folder that no `.gitignore` file ignores."""
+        await self._open()
+        found = await self._run("ls-files", "--others", "--exclude-standard", "-z", "--", below)
+        return [path for path in found.split(b"\0") if path]
+
     async def _open(self) -> None:
         if self._folder:
             return
@@ -133,6 +140,9 @@ class WorkingTree:
         self._folder = await trio.to_thread.run_sync(mkdtemp, ".index", "tool-tree-")
 
     async def _git(self, *arguments: str) -> str:
+        return (await self._run(*arguments)).decode(errors="replace")
+
+    async def _run(self, *arguments: str) -> bytes:
         settings = [word for name, value in _SETTINGS for word in ("-c", f"{name}={value}")]
         command = ["git", f"--git-dir={self._repository}", f"--work-tree={self._directory}", *settings, *arguments]
         with trio.move_on_after(_LIMIT_S):
@@ -145,7 +155,7 @@ class WorkingTree:
                 env=_environment(os.path.join(self._folder, "index")),
             )
             if ran.returncode == 0:
-                return ran.stdout.decode(errors="replace")
+                return ran.stdout
             said = ran.stderr.decode(errors="replace").strip()[-500:]
             raise ToolError(f"git {arguments[0]} in {self._directory}: expected exit code 0, got {ran.returncode}: {said}")
         raise ToolError(f"git {arguments[0]} in {self._directory} took longer than {_LIMIT_S:g} s")
@@ -202,3 +212,15 @@ def _run_git(repository: Path, *arguments: str) -> None:
 
 def _remove(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
+
+
+async def list_files(directory: Path, below: str) -> list[bytes] | None:
+    """Return the files of a directory that no `.gitignore` file ignores; None if they cannot be listed."""
+    tree = await WorkingTree.of(directory, lambda line: None)
+    if isinstance(tree, NoTree):
+        return None
+    async with tree:
+        try:
+            return await tree.list(below)
+        except (ToolError, OSError):
+            return None

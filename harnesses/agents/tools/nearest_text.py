@@ -1,0 +1,39 @@
+"""Shows the part of a text that is most like what was looked for in it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+
+_MOST_LINES = 20_000
+"""Lines of a text that are compared."""
+_MOST_SHOWN = 30
+_LEAST_ALIKE = 0.5
+
+
+def numbered(lines: Sequence[str], first: int, *, width: int = 2_000) -> str:
+    """Return lines with their numbers, from `first`; the end of a long one is cut."""
+    return "\n".join(
+        f"{number:>6}\t{line if len(line) <= width else f'{line[:width]} […]'}" for number, line in enumerate(lines, first)
+    )
+
+
+def show_nearest(wanted: str, text: str) -> str:
+    """Return a sentence with the lines of a text that are most like the wanted ones."""
+    lines = text.split("\n")[:_MOST_LINES]
+    row = max((line.strip() for line in wanted.split("\n")), key=len, default="")[:300]
+    best, place = _LEAST_ALIKE, None
+    matcher = SequenceMatcher(autojunk=False)
+    matcher.set_seq2(row)
+    for number, line in enumerate(lines):
+        matcher.set_seq1(line.strip()[:300])
+        if matcher.real_quick_ratio() > best and matcher.quick_ratio() > best and (ratio := matcher.ratio()) > best:
+            best, place = ratio, number
+            if ratio == 1:
+                break
+    if place is None:
+        return "Nothing in the file is like it; read the file again."
+    before = next((at for at, line in enumerate(wanted.split("\n")) if line.strip()[:300] == row), 0)
+    first = max(0, place - before - 1)
+    shown = lines[first : first + min(wanted.count("\n") + 3, _MOST_SHOWN)]
+    return f"Most like it are these lines:\n{numbered(shown, first + 1, width=500)}"
