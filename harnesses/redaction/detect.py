@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 
 from harnesses.redaction.assignments import find_assigned
+from harnesses.redaction.known_secrets import find_known_secrets
 from harnesses.redaction.private_keys import private_keys
 from harnesses.redaction.secret_rules import Rule, rules
 from harnesses.redaction.secret_values import (
@@ -141,7 +142,7 @@ def merge(found: Iterable[Span]) -> Iterator[Span]:
 
 def spans(text: str) -> list[Span]:
     """Return the spans of secrets; they may overlap."""
-    found = _spans(text)
+    found = [*_spans(text), *find_known_secrets(text)]
     if _UNSEEN.search(text) is not None:
         plain, places = _without_escapes(text)
         found += ((places(start), places(end - 1) + 1) for start, end in _spans(plain))

@@ -1,0 +1,184 @@
+"""Turns what a provider answers instead of a message into the errors of model calls, without input or output.
+
+    status, type or code of the error, its message, headers ──► class of the error, request id, seconds to wait, end of a quota
+
+Invariant: what the server says is data: one line, without control characters and secrets, at most 500 characters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+
+from attrs import field, frozen
+
+from harnesses.agents.model.errors import (
+    AuthenticationFailed,
+    ContextTooLong,
+    ProviderError,
+    ProviderTimeout,
+    ProviderUnavailable,
+    RateLimited,
+    RequestRejected,
+    UsageLimitReached,
+)
+from harnesses.diagnostics.control_characters import inert
+from harnesses.redaction import redact_text
+
+_LONGEST = 500
+_MOST_WAIT_S = 30 * 86_400.0
+"""Longer waits are not believed."""
+_BY_STATUS: Mapping[int, type[ProviderError]] = {
+    401: AuthenticationFailed,
+    402: UsageLimitReached,
+    403: AuthenticationFailed,
+    408: ProviderTimeout,
+    409: ProviderUnavailable,
+    413: ContextTooLong,
+    429: RateLimited,
+    504: ProviderTimeout,
+}
+_BY_KIND: Mapping[str, type[ProviderError]] = {
+    "api_error": ProviderUnavailable,
+    "authentication_error": AuthenticationFailed,
+    "billing_error": UsageLimitReached,
+    "billing_hard_limit_reached": UsageLimitReached,
+    "context_length_exceeded": ContextTooLong,
+    "exceed_context_size_error": ContextTooLong,
+    "insufficient_quota": UsageLimitReached,
+    "invalid_api_key": AuthenticationFailed,
+    "invalid_prompt": RequestRejected,
+    "invalid_request_error": RequestRejected,
+    "not_found_error": RequestRejected,
+    "overloaded_error": ProviderUnavailable,
+    "permission_error": AuthenticationFailed,
+    "rate_limit_error": RateLimited,
+    "rate_limit_exceeded": RateLimited,
+    "request_too_large": ContextTooLong,
+    "server_error": ProviderUnavailable,
+    "string_above_max_length": ContextTooLong,
+    "timeout_error": ProviderTimeout,
+    "usage_limit_reached": UsageLimitReached,
+}
+"""By type or code, as Anthropic, OpenAI and llama.cpp name them."""
+_TOO_LONG = re.compile(
+    r"prompt is too long|context (?:window|length|size)|too many (?:input )?tokens|exceeds? the (?:available|model)",
+    re.IGNORECASE,
+)
+_NO_CREDIT = re.compile(r"credit balance is too low|exceeded your current quota", re.IGNORECASE)
+
+
+@frozen(kw_only=True)
+class Failure:
+    """What a provider answered instead of a message."""
+
+    provider: str
+    message: str
+    status: int | None = None
+    """HTTP status; None for an error within a stream that had begun."""
+    kinds: tuple[str, ...] = ()
+    """Its type and code, if it has them."""
+    headers: Mapping[str, str] = field(factory=dict[str, str])
+    """By lower-case name."""
+    resets_at: float | None = None
+    """When the quota is filled again, in seconds since 1970, if the body says so."""
+
+
+def error_of(failure: Failure, now: float) -> ProviderError:
+    """Return the error of a failed call.
+
+    Args:
+        now: seconds since 1970.
+    """
+    headers = failure.headers
+    resets_at = failure.resets_at if failure.resets_at is not None else quota_resets_at(headers)
+    kind = _class_of(failure, is_quota=resets_at is not None)
+    request_id = shown(headers.get("request-id") or headers.get("x-request-id") or "", 100)
+    retry_after_s = retry_after(headers, now)
+    named = f" {request_id}" if request_id else ""
+    status = "an error" if failure.status is None else f"status {failure.status}"
+    text = (
+        f"{failure.provider}: request{named} failed: expected an answer, got {status}: {shown(failure.message)}{_remedy(kind)}"
+    )
+    if issubclass(kind, UsageLimitReached):
+        return kind(
+            text,
+            resets_at=resets_at,
+            provider=failure.provider,
+            status=failure.status,
+            request_id=request_id,
+            retry_after_s=retry_after_s,
+        )
+    return kind(text, provider=failure.provider, status=failure.status, request_id=request_id, retry_after_s=retry_after_s)
+
+
+def _class_of(failure: Failure, *, is_quota: bool) -> type[ProviderError]:
+    named = next((_BY_KIND[kind] for kind in failure.kinds if kind in _BY_KIND), None)
+    by_status = None if failure.status is None else _BY_STATUS.get(failure.status)
+    if by_status is None and failure.status is not None:
+        by_status = ProviderUnavailable if failure.status >= 500 else RequestRejected
+    found = named if named is not None and (by_status is None or issubclass(named, by_status)) else by_status
+    found = found or named or ProviderUnavailable
+    if found in (RateLimited, RequestRejected) and _NO_CREDIT.search(failure.message):
+        return UsageLimitReached
+    if found is RequestRejected and _TOO_LONG.search(failure.message):
+        return ContextTooLong
+    return UsageLimitReached if found is RateLimited and is_quota else found
+
+
+def _remedy(kind: type[ProviderError]) -> str:
+    if issubclass(kind, AuthenticationFailed):
+        return "; set a valid key"
+    if issubclass(kind, ContextTooLong):
+        return "; shorten the conversation"
+    return "; correct the request" if issubclass(kind, RequestRejected) else "; try again later"
+
+
+def shown(text: str, longest: int = _LONGEST) -> str:
+    """Return what a server said, as one harmless line."""
+    line = " ".join(text[: 4 * longest].split())
+    cut = redact_text(inert(line))
+    return cut if len(cut) <= longest else f"{cut[:longest]}…"
+
+
+def retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    """Return the seconds to wait that `Retry-After` asks for, be it a number or a date; None without it."""
+    if (in_ms := _number(headers.get("retry-after-ms", ""))) is not None:
+        return min(in_ms / 1000, _MOST_WAIT_S)
+    text = headers.get("retry-after", "").strip()
+    if not text:
+        return None
+    seconds = _number(text)
+    if seconds is None:
+        at, sent = _date(text), _date(headers.get("date", ""))
+        # The server's own clock, if it tells it: ours may be wrong.
+        seconds = None if at is None else max(at - (now if sent is None else sent), 0.0)
+    return None if seconds is None else min(seconds, _MOST_WAIT_S)
+
+
+def quota_resets_at(headers: Mapping[str, str]) -> float | None:
+    """Return when the quota of a plan is filled again, in seconds since 1970; None if that is not what is used up.
+
+    Source: Anthropic's unified limits of subscriptions.
+    """
+    if headers.get("anthropic-ratelimit-unified-status") != "rejected":
+        return None
+    return _number(headers.get("anthropic-ratelimit-unified-reset", ""))
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if 0 <= number < 1e12 else None
+
+
+def _date(text: str) -> float | None:
+    try:
+        found = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()

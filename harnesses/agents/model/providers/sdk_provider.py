@@ -1,0 +1,165 @@
+"""`SdkProvider`: what the providers have in common: a credential, an SDK's client, limits, and the errors of calls.
+
+A subclass says how its client is made, how a request is sent, and how its answer is read.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
+from typing import Any, ClassVar, cast
+
+import trio
+
+from harnesses.agents.model.errors import ProviderError
+from harnesses.agents.model.messages import ModelRequest, ModelResponse, StreamEvent
+from harnesses.agents.model.providers.credentials import NO_KEY, Credential
+from harnesses.agents.model.providers.provider_failures import Failure, error_of
+from harnesses.agents.model.providers.response_stream import (
+    AnswerReader,
+    CallLimits,
+    ResponseStream,
+    timed_out,
+    transport_failed,
+)
+from harnesses.agents.model.providers.sdk_clients import sdk_client
+from harnesses.timing.clock import now_s
+
+
+class SdkProvider(ABC):
+    """A provider whose requests a vendor's SDK sends.
+
+    Args:
+        key: the credential; by default that of the environment: `key_variable`, or the file that `<key_variable>_FILE` names.
+        base_url: the server; by default the vendor's, or that of the environment variable `url_variable`.
+        limits: time and size limits of a request.
+        id: the provider's id, if it is another server with the same protocol.
+        needs_key: whether a call without a key fails at once.
+    """
+
+    default_id: ClassVar[str]
+    vendor_id: ClassVar[str]
+    """The id of the vendor's own server: its models have the same prices and limits in each protocol."""
+    key_variable: ClassVar[str]
+    url_variable: ClassVar[str]
+    default_url: ClassVar[str]
+
+    def __init__(
+        self,
+        *,
+        key: Credential | None = None,
+        base_url: str | None = None,
+        limits: CallLimits | None = None,
+        id: str | None = None,
+        needs_key: bool = True,
+    ) -> None:
+        self.base_url = base_url or os.environ.get(self.url_variable) or self.default_url
+        """The server."""
+        self.id = id or (self.vendor_id if self.base_url == self.default_url else self.default_id)
+        self._key = Credential.of(self.key_variable) if key is None else key
+        self._limits = limits or CallLimits()
+        self._needs_key = needs_key
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id!r} at {self.base_url}>"
+
+    @property
+    def account(self) -> str:
+        """The server and a digest of the key."""
+        digest = self._key.digest
+        return f"{self.base_url} {digest}" if digest else self.base_url
+
+    @property
+    def has_key(self) -> bool:
+        """Whether a call can be made: there is a valid key, or none is needed."""
+        return not self._needs_key or self._key.is_set
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        """See `ModelProvider.complete`. The answer is streamed all the same, so that all time limits hold."""
+        async with self.stream(request) as events:
+            async for event in events:
+                if isinstance(event, ModelResponse):
+                    return event
+        raise AssertionError("a stream ends with its response, or raises")
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[StreamEvent], None]:
+        """See `ModelProvider.stream`."""
+        limits = self._limits
+        whole_at = trio.current_time() + limits.whole_s
+        reader = self._reader(request)
+        async with AsyncExitStack() as stack:
+            client = await stack.enter_async_context(self._client())
+            response = await self._begin(stack, self._send(client, request), min(limits.first_byte_s, limits.whole_s))
+            chunks = cast(AsyncIterator[bytes], response.iter_bytes())
+            async with aclosing(ResponseStream(self.id, chunks, reader, limits, whole_at=whole_at)) as events:
+                yield events
+
+    async def _begin(self, stack: AsyncExitStack, sending: AbstractAsyncContextManager[Any], within_s: float) -> Any:
+        """Send a request and return its response, whose body has not been read."""
+        with trio.CancelScope(deadline=trio.current_time() + within_s):
+            try:
+                return await stack.enter_async_context(sending)
+            except ProviderError:
+                raise
+            except Exception as error:
+                raise self._failure(error) from error
+        raise timed_out(self.id, "an answer to begin", within_s)
+
+    def _failure(self, error: Exception) -> Exception:
+        """Return the error of a call that the SDK has failed with."""
+        response: Any = getattr(error, "response", None)
+        status = getattr(error, "status_code", None)
+        if response is None or not isinstance(status, int):
+            is_ours = type(error).__module__.partition(".")[0] in ("anthropic", "openai", "httpx2", "httpcore2")
+            return transport_failed(self.id, error) if is_ours else error
+        body = as_mapping(getattr(error, "body", None))
+        said = as_mapping(body.get("error")) or body
+        return error_of(
+            Failure(
+                provider=self.id,
+                message=str(said.get("message") or getattr(error, "message", "") or error),
+                status=status,
+                kinds=kinds_of(said),
+                headers={name.lower(): value for name, value in response.headers.items()},
+                resets_at=resets_at(said),
+            ),
+            now_s(),
+        )
+
+    def _client(self) -> AbstractAsyncContextManager[Any]:
+        key = self._key.reveal() if self._needs_key or self._key.is_set else NO_KEY
+        return sdk_client(self.default_id, self.account, lambda: self._make_client(key))
+
+    @abstractmethod
+    def _make_client(self, key: str) -> Any:
+        """Import the SDK and return its client, without retries of its own. Called in a worker thread."""
+
+    @abstractmethod
+    def _send(self, client: Any, request: ModelRequest) -> AbstractAsyncContextManager[Any]:
+        """Return the context manager that sends a request and yields its streamed response."""
+
+    @abstractmethod
+    def _reader(self, request: ModelRequest) -> AnswerReader:
+        """Return what reads the answer."""
+
+
+def as_mapping(value: object) -> dict[str, Any]:
+    """Return an object of JSON; {} for anything else."""
+    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
+
+
+def kinds_of(said: dict[str, Any]) -> tuple[str, ...]:
+    """Return the code and the type of an error's body."""
+    return tuple(str(said[name]) for name in ("code", "type") if said.get(name))
+
+
+def resets_at(said: dict[str, Any]) -> float | None:
+    """Return when a used-up quota is filled again, in seconds since 1970, if the body of an error says so."""
+    at = said.get("resets_at")
+    if isinstance(at, int | float):
+        return float(at)
+    seconds = said.get("resets_in_seconds")
+    return now_s() + seconds if isinstance(seconds, int | float) else None
