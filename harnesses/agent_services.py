@@ -110,11 +110,13 @@ class AgentServices:
 
     async def once(self, key: str, function: Callable[..., Any], args: tuple[Any, ...], **how: Any) -> Any:
         """Run an effect of this call; see `AgentRun.once`."""
-        await self._runtime.control.wait_resumed()
-        till = self._runtime.till
-        if till is not None and (why := overspent(till.accounts())):
-            raise BudgetExhausted(why)
-        return await run_effect(self._runtime, self._where, self._scoped(key), function, args, **how, is_hasty=True)
+        runtime, stored = self._runtime, self._scoped(key)
+        await runtime.control.wait_resumed()
+        if runtime.till is not None and runtime.effects.recorded(stored) is None:
+            why = overspent(runtime.till.accounts())
+            if why:
+                raise BudgetExhausted(why)
+        return await run_effect(runtime, self._where, stored, function, args, **how, is_hasty=True)
 
     def recorded(self, key: str) -> Effect | None:
         """Return one recorded effect of this call; see `AgentRun.recorded`."""
