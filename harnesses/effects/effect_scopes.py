@@ -1,4 +1,4 @@
-"""Scopes of agent calls: prefixes of the keys of their effects, so that no two calls share a record. Pure.
+"""Scopes of agent calls: prefixes of the keys of their effects, so that no two calls share a record.
 
 coder#1/edit           effect "edit" of the first call of agent "coder" in the step in progress
 coder:parser/edit      the same in a call `run_agent(coder, …, key="parser")`
