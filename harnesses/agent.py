@@ -58,6 +58,9 @@ class AgentRun(Generic[StateT, InputT]):
                 charged for it yet is charged.
         """
 
+    def recall(self, usage: Usage) -> None:
+        """Add usage that an earlier attempt at the step has charged to the usage of this call, without charging it again."""
+
     @overload
     async def once(
         self,
@@ -177,6 +180,11 @@ class _HeardRun(AgentRun[StateT, InputT]):
     def charge(self, usage: Usage, *, thread: str = "") -> None:
         if self.charged_by is not None:
             self.charged_by(usage, thread=thread)
+
+    def recall(self, usage: Usage) -> None:
+        # Only a bill of `run_agent` knows of attempts.
+        if (recall := getattr(getattr(self.charged_by, "__self__", None), "recall", None)) is not None:
+            recall(usage)
 
     def _services(self) -> AgentServices:
         return self.services or self._alone

@@ -45,5 +45,7 @@ class ChatPolicy:
     """Maximum tokens, as estimated, of state, recent steps and knowledge in the first message; the newest steps are kept."""
     compact_at: float = field(default=0.8, validator=_check_share)
     """Share of the model's context window at which older rounds of the conversation are summarised."""
+    context_window: int | None = None
+    """Context window in tokens, for models that the price table does not know; None for that of the table."""
     stream: bool = True
     """Whether the model's answer is streamed to those who follow the harness."""

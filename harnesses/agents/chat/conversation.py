@@ -7,9 +7,11 @@ from decimal import Decimal
 from attrs import define, field
 
 from harnesses.agents.chat.transcript import Compaction, ModelRound
-from harnesses.agents.model.messages import Message, ModelUsage, Role, ToolDefinition
+from harnesses.agents.model.messages import Message, ModelUsage, Role, ToolDefinition, ToolResult
 from harnesses.agents.model.model_client import ModelCall
 from harnesses.agents.model.token_estimate import estimate_message, estimate_text
+
+NOT_MADE = "the turn ended before this call"
 
 
 @define
@@ -49,7 +51,15 @@ class Conversation:
 
     def say(self, text: str) -> None:
         """Say something to the model."""
+        self.close()
         self.said.append(Message(role=Role.USER, text=text))
+
+    def close(self) -> None:
+        """Answer the calls of the last message, if it has any: no provider accepts a call without its result."""
+        calls = self.said[-1].calls
+        if calls:
+            results = tuple(ToolResult(call_id=call.id, name=call.name, text=NOT_MADE, is_error=True) for call in calls)
+            self.said.append(Message(role=Role.TOOL, results=results))
 
     def hear(self, call: ModelCall) -> None:
         """Take an answer of the model."""
