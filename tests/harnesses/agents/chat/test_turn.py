@@ -17,7 +17,8 @@ from tests.harnesses.agents.chat.scripted_model import calls, says, scripted
 
 
 async def ask(agent: ModelAgent, input: Any = "What is six times seven?", **more: Any) -> Any:
-    return await agent.run(input=input, **{"context": LoadedContext(None), "step_number": 1, **more})
+    told: dict[str, Any] = {"context": LoadedContext(None), "step_number": 1, **more}
+    return await agent.run(input=input, **told)
 
 
 @frozen
