@@ -9,8 +9,8 @@ import pytest
 import trio
 
 from harnesses import LoadedContext
+from harnesses.agents.chat.model_agent import ModelAgent
 from harnesses.agents.model.messages import ModelRequest, Role, StopReason
-from harnesses.agents.model_agent import ModelAgent
 from harnesses.agents.tools.function_tool import FunctionTool, tool
 from harnesses.agents.tools.tool import ToolEffect
 from harnesses.budgets.budget import Budget

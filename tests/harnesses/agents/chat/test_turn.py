@@ -11,8 +11,8 @@ from attrs import frozen
 from harnesses import LoadedContext
 from harnesses.agents.chat.chat_policy import ChatPolicy
 from harnesses.agents.chat.errors import AnswerCutOff, AnswerInvalid, AnswerRefused
+from harnesses.agents.chat.model_agent import ModelAgent
 from harnesses.agents.model.messages import Role, StopReason
-from harnesses.agents.model_agent import ModelAgent
 from tests.harnesses.agents.chat.scripted_model import calls, says, scripted
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import trio
 
 from harnesses import BaseHarness, Budget, StepYield
+from harnesses.agents.chat.model_agent import ModelAgent
 from harnesses.agents.model.errors import ContextTooLong, RequestRejected
 from harnesses.agents.model.messages import Message, ModelOptions, Role
 from harnesses.agents.model.model_client import ModelClient
-from harnesses.agents.model_agent import ModelAgent
 from harnesses.agents.tools.function_tool import tool
 from harnesses.agents.tools.tool import ToolEffect
 from harnesses.features import Feature, FeatureHarness, RunPolicy, Verdict

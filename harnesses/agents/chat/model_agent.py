@@ -26,6 +26,8 @@ from harnesses.agents.chat.typed_answer import AnswerType
 from harnesses.agents.model.messages import ModelOptions, StopReason
 from harnesses.agents.model.model_client import ModelClient
 from harnesses.agents.model.price_table import Prices
+from harnesses.agents.model.provider import ModelProvider
+from harnesses.agents.model.providers.model_names import provider_for
 from harnesses.agents.model.token_estimate import estimate_text
 from harnesses.agents.tools.function_tool import function_tool
 from harnesses.agents.tools.tool import Tool, ToolSetting, ToolSource
@@ -48,6 +50,10 @@ class ModelAgentOptions(TypedDict, total=False):
 
     base_url: str | None
     """Address of a server that speaks the provider's protocol, such as a model on this machine."""
+    key_file: Path | str | None
+    """A file with the provider's key; by default its environment variable."""
+    key_variable: str | None
+    """The environment variable with the provider's key, if it is another than usual."""
     fallback: Sequence[str]
     """Models to ask while the first one is not available."""
     escalate_after: int | None
@@ -111,7 +117,8 @@ class ModelAgent(Agent[Any, Any, Any]):
             known = ", ".join(ModelAgentOptions.__annotations__)
             raise HarnessMisuse(f"ModelAgent: unknown option {min(unknown)!r}: expected some of {known}; correct it")
         super().__init__(self._take_turn, name=name, reports=("tokens", "tool_calls", "money"))
-        self._client = model
+        self.client = _client_of(model, options)
+        """What makes the model calls."""
         self._tools = [_as_tool(one) for one in tools]
         self._system, self._policy, self._budget, self._more = system, policy, _checked(budget), options
         self._wanted = None if answer is None or answer is str else AnswerType.of(answer)
@@ -120,13 +127,6 @@ class ModelAgent(Agent[Any, Any, Any]):
         self._directory = None if directory is None else Path(directory).absolute()
         given = options.get("options") or ModelOptions()
         self._options = given if given.max_tokens is not None else evolve(given, max_tokens=MAX_TOKENS)
-
-    @property
-    def client(self) -> ModelClient:
-        """What makes the model calls."""
-        if isinstance(self._client, str):
-            raise HarnessMisuse("no provider")
-        return self._client
 
     async def _take_turn(self, run: AgentRun[Any, Any]) -> Any:
         task, more = read_task(run.input), self._more
@@ -225,6 +225,27 @@ class ModelAgent(Agent[Any, Any, Any]):
                 usage=as_usage(talk.usage, talk.cost, talk.tool_calls),
             )
         return outcome.text if self._wanted is None else outcome.answer
+
+
+def _client_of(model: str | ModelClient, options: ModelAgentOptions) -> ModelClient:
+    """Return the client for a model and those to fall back on. Nothing is connected yet."""
+    if isinstance(model, ModelClient):
+        return model
+    first = model.partition(":")[0]
+    models: list[tuple[ModelProvider, str]] = []
+    for name in (model, *options.get("fallback", ())):
+        # The address and the key are those of the first model's provider.
+        is_same = name.partition(":")[0] == first
+        given: dict[str, Any] = (
+            {what: options.get(what) for what in ("base_url", "key_file", "key_variable")} if is_same else {}
+        )
+        models.append(provider_for(name, **given))
+    how: dict[str, Any] = {"prices": options.get("prices")}
+    if "call_timeout_s" in options:
+        how["timeout_s"] = options["call_timeout_s"]
+    if "escalate_after" in options:
+        how["escalate_after"] = options["escalate_after"]
+    return ModelClient(models, **how)
 
 
 def _as_tool(given: AnyTool) -> Tool | ToolSource:
