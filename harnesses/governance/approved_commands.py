@@ -15,14 +15,17 @@ names.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, cast
 
 from attrs import field, frozen
 
-from harnesses.agents.sandbox import environment_within
+from harnesses.agents.sandbox import Bubblewrap, Level, Sandboxed, environment_within, run_sandboxed, sandboxed
+from harnesses.agents.sandbox.sandboxed_command import Rights
 from harnesses.base import BaseHarness
 from harnesses.effects.approval import DAY_S, MAX_SUMMARY, Action
 from harnesses.effects.effect import Reconcile
@@ -39,7 +42,6 @@ from harnesses.guard import (
 )
 from harnesses.guard.bash_parser import load_reader
 from harnesses.guard.command_model import cut
-from harnesses.processes.bounded_command import run_bounded
 from harnesses.redaction.redactor import redact_text
 
 AnyHarness: TypeAlias = BaseHarness[Any, Any, Any]
@@ -94,6 +96,8 @@ class CommandRan:
     """Ids of processes that could not be killed."""
     cut_bytes: int = 0
     """Bytes of output missing before `tail`; raise `tail_bytes` to keep more."""
+    sandbox: str = ""
+    """The level of the sandbox that was in force, and its network; empty without one."""
 
     @property
     def ok(self) -> bool:
@@ -146,10 +150,17 @@ class GovernedCommands:
         return classify(command, disposable=self.disposable, root=root, allow=allow)
 
     def _held(self) -> frozenset[str]:
-        if self.sandbox is None:
+        if not self._confines():
             return frozenset()
         shares = getattr(self.sandbox, "network", True)
         return HELD if shares else HELD_WITHOUT_NETWORK
+
+    def _confines(self) -> bool:
+        """Return whether a sandbox holds what commands do outside of their folder; Landlock leaves permissions of files."""
+        if self.sandbox is None:
+            return False
+        level = getattr(self.sandbox, "level", Level.BUBBLEWRAP)
+        return level is Level.BUBBLEWRAP or (isinstance(self.sandbox, Bubblewrap) and self.sandbox.confines_fully())
 
     def needed(self, command: str | Sequence[str]) -> Action | None:
         """Return what a person has to approve before a command runs; None if nothing.
@@ -198,7 +209,7 @@ class GovernedCommands:
         _check_command(key, command)
         action = self.needed(command)
         # An approved or allowed command gets the whole environment; a harmless one, an environment in which it is harmless.
-        run = self._run if action is not None or self.sandbox is not None or self._is_allowed(command) else self._run_harmless
+        run = self._run if action is not None or self._confines() or self._is_allowed(command) else self._run_harmless
         arguments = (_plain(command), str(self.cwd))
         ended = await harness.once(key, run, *arguments, reconcile=reconcile, idempotent=idempotent, approval=action)
         return ended or CommandRan(code=None, tail=_SETTLED, duration_s=0.0)
@@ -216,23 +227,33 @@ class GovernedCommands:
 
     async def _ran(self, command: str | list[str], cwd: str, env: Mapping[str, str] | None) -> CommandRan:
         words = [*SHELL, command] if isinstance(command, str) else command
-        sandbox = self.sandbox
-        if sandbox is not None:
-            sandbox.check()
-            words = sandbox.wrap(words, Path(cwd), read_only=True) if self.read_only else sandbox.wrap(words, Path(cwd))
-            env = environment_within(os.environ) if env is None else env
-        ran = await run_bounded(
-            words,
-            limit_s=self.limit_s,
-            tail_bytes=self.tail_bytes,
-            cwd=cwd,
-            env=env,
-            may_gain_privileges=sandbox is not None and sandbox.needs_privileges(),
-            scoped_sockets=sandbox is not None,
-        )
+        prepare = partial(self._prepared, words, cwd, env)
+        ran, ready = await run_sandboxed(prepare, limit_s=self.limit_s, tail_bytes=self.tail_bytes, cwd=cwd)
         return CommandRan(
-            code=ran.code, tail=redact_text(ran.tail), duration_s=ran.duration_s, left=ran.left, cut_bytes=ran.cut_bytes
+            code=ran.code,
+            tail=redact_text(ran.tail),
+            duration_s=ran.duration_s,
+            left=ran.left,
+            cut_bytes=ran.cut_bytes,
+            sandbox=ready.described,
         )
+
+    @asynccontextmanager
+    async def _prepared(
+        self, words: Sequence[str], cwd: str, env: Mapping[str, str] | None
+    ) -> AsyncGenerator[Sandboxed, None]:
+        """Give the command line and environment in the sandbox; an environment that was given is kept as it is."""
+        sandbox = self.sandbox
+        if sandbox is None or isinstance(sandbox, Bubblewrap):
+            inherited = None if env is None else dict[str, str]()
+            async with sandboxed(words, cwd, sandbox, environment=inherited, added=env, read_only=self.read_only) as ready:
+                yield ready
+            return
+        sandbox.check()
+        wrapped = sandbox.wrap(words, Path(cwd), read_only=True) if self.read_only else sandbox.wrap(words, Path(cwd))
+        around = environment_within(os.environ) if env is None else dict(env)
+        rights = Rights(may_gain_privileges=sandbox.needs_privileges(), scoped_sockets=True)
+        yield Sandboxed(command=wrapped, environment=around, level=Level.NONE, described="its own", rights=rights)
 
 
 def harmless_environment(env: Mapping[str, str], cwd: str) -> dict[str, str]:

@@ -15,6 +15,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import Literal, cast
 
@@ -26,13 +27,13 @@ from harnesses.agents.command.agent_dialects import Dialect, PromptBy
 from harnesses.agents.command.agent_output import SHOWN, Reply
 from harnesses.agents.command.stream_counts import MeteredReading
 from harnesses.agents.errors import AgentFailed, AgentMissing, AgentTimedOut
-from harnesses.agents.sandbox import Sandbox, sandboxed
+from harnesses.agents.sandbox import Sandbox, run_sandboxed, sandboxed
 from harnesses.diagnostics.control_characters import inert
 from harnesses.errors import HarnessMisuse
 from harnesses.features.agent_text import storable
 from harnesses.features.feature import TurnResult
 from harnesses.features.feature_record import MAX_PATH, Assignment, FeatureState
-from harnesses.processes.bounded_command import Ran, run_bounded
+from harnesses.processes.bounded_command import Ran
 
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")
 """Environment variables passed to a command that does not inherit the environment."""
@@ -105,8 +106,6 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         self._inherit_env = inherit_env
         self._sandbox = Sandbox() if sandbox == "bwrap" else sandbox
         self._may_gain_privileges = may_gain_privileges
-        if self._sandbox is not None:
-            self._sandbox.check()
 
     @property
     def dialect(self) -> Dialect:
@@ -125,9 +124,6 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         if assignment.directory is None:
             raise HarnessMisuse(f"{self._where(assignment)} has no working directory: expected an assignment with a directory")
         deadline = trio.current_time() + self._limit_s
-        sandbox = "" if self._sandbox is None else self._sandbox.describe(network=self._dialect.network)
-        if sandbox:
-            run.log(f"[sandbox: {sandbox}]")
         litter = self._litter(assignment.directory)
         try:
             session = _usable(assignment.session)
@@ -146,7 +142,7 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
             tokens=reply.tokens,
             usage=reply.usage,
             stop_reason=reply.stop_reason,
-            sandbox=sandbox,
+            sandbox="" if self._sandbox is None else self._sandbox.describe(network=self._dialect.network),
         )
 
     async def _speak(self, run: AgentRun[FeatureState, Assignment], session: str | None, deadline: float) -> tuple[Ran, Reply]:
@@ -165,7 +161,8 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
 
         with tempfile.TemporaryDirectory(prefix="prompt-") as folder:
             filled, input = self._filled(template, assignment, session, Path(folder))
-            async with sandboxed(
+            prepare = partial(
+                sandboxed,
                 filled,
                 directory,
                 self._sandbox,
@@ -177,17 +174,15 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
                 network=dialect.network,
                 may_gain_privileges=self._may_gain_privileges,
                 log=run.log,
-            ) as ready:
-                ran = await run_bounded(
-                    ready.command,
-                    limit_s=max(deadline - trio.current_time(), 0.001),
-                    cwd=directory,
-                    env=ready.environment,
-                    input=input,
-                    on_line=lambda text: log(reading.line(text)),
-                    on_error_line=log,
-                    **ready.rights,
-                )
+            )
+            ran, _ = await run_sandboxed(
+                prepare,
+                limit_s=max(deadline - trio.current_time(), 0.001),
+                cwd=directory,
+                input=input,
+                on_line=lambda text: log(reading.line(text)),
+                on_error_line=log,
+            )
         reply = reading.reply()
         return ran, evolve(reply, session=_usable(reply.session) or session)
 

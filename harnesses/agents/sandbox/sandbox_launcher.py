@@ -3,7 +3,9 @@
     launcher --limit … --read … --write … -- command
         │ limits of resources, a session and keys of its own, no descriptors but the streams
         │ with --proxy:     a child forwards a port of loopback to the Unix socket of the proxy
-        │ with --landlock:  no privileges; files, TCP, signals and abstract sockets restricted by the kernel
+        │ with --landlock:  no privileges; files, TCP, signals and abstract sockets restricted by the kernel,
+        │                   if it can (`try`) or else the command does not start (`need`)
+        │ with --filter:    system calls restricted by a seccomp program, in hexadecimal
         └ exec command      ends with 127 if it is not found, with 126 if it cannot be run
 
 Invariant: the command starts only if every restriction that was asked for is in force; else it ends with 125.
@@ -17,6 +19,7 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import struct
 import sys
 
 TYPE_CHECKING = False  # Importing `typing` takes 5 ms.
@@ -26,7 +29,8 @@ if TYPE_CHECKING:
 _signal = sys.modules["_signal"]  # The C part of `signal`; importing the Python part takes 5 ms.
 _KEPT = (0, 1, 2)
 _BROKEN = 125
-_PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 24, 38
+_PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 22, 24, 38
+_SECCOMP_MODE_FILTER = 2
 _LAST_CAPABILITY = 63
 _CAPABILITY_VERSION_3 = 0x20080522
 _KEYCTL_JOIN_SESSION_KEYRING = 1
@@ -39,7 +43,7 @@ _MAKE_CHAR, _MAKE_BLOCK, _TRUNCATE, _IOCTL_DEVICE = 1 << 6, 1 << 11, 1 << 14, 1 
 _ALL_OF_FILES = (1 << 16) - 1
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _WRITE = _ALL_OF_FILES & ~(_MAKE_CHAR | _MAKE_BLOCK | _IOCTL_DEVICE)
-_OF_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
+_OF_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEVICE
 """Rights that can be granted on a file; the others concern directories."""
 _BIND_TCP, _CONNECT_TCP = 1 << 0, 1 << 1
 _SCOPE_ABSTRACT_SOCKET, _SCOPE_SIGNAL = 1 << 0, 1 << 1
@@ -64,9 +68,12 @@ def main(arguments: list[str]) -> None:
         port = _forward(options["proxy"][0]) if "proxy" in options else 0
         if port:
             environment.update(_proxy_variables(port))
-        _limit(options.get("limit", []), counts_all="landlock" in options)
-        if "landlock" in options:
+        is_needed = options.get("landlock") == ["need"]
+        _limit(options.get("limit", []), counts_all=is_needed)
+        if is_needed or ("landlock" in options and _abi() >= _LOWEST_ABI):
             _restrict(options, port)
+        if "filter" in options:
+            _filter(bytes.fromhex(options["filter"][0]))
     except (OSError, ValueError) as error:
         os.write(2, f"sandbox: cannot restrict {command[0]}: {error}\n".encode(errors="replace"))
         os._exit(_BROKEN)
@@ -147,9 +154,8 @@ def _restrict(options: dict[str, list[str]], port: int) -> None:
         OSError: the kernel does not support it.
     """
     _drop_privileges()
-    abi = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
-    if abi < _LOWEST_ABI:
-        raise OSError(f"Landlock: expected version {_LOWEST_ABI} of its interface (Linux 6.12), got {abi}")
+    if _abi() < _LOWEST_ABI:
+        raise OSError(f"Landlock: expected version {_LOWEST_ABI} of its interface (Linux 6.12), got {_abi()}")
     network = 0 if "network" in options else _BIND_TCP | _CONNECT_TCP
     rules = (ctypes.c_uint64 * 3)(_ALL_OF_FILES, network, _SCOPE_ABSTRACT_SOCKET | _SCOPE_SIGNAL)
     ruleset = _check(_libc.syscall(_CREATE_RULESET, rules, ctypes.c_size_t(ctypes.sizeof(rules)), 0))
@@ -159,7 +165,7 @@ def _restrict(options: dict[str, list[str]], port: int) -> None:
     for path in options.get("write", []):
         _grant(ruleset, path, _WRITE, hidden)
     for path in options.get("device", []):
-        _grant(ruleset, path, _READ | _WRITE_FILE | _TRUNCATE, hidden)
+        _grant(ruleset, path, _WRITE | _IOCTL_DEVICE, hidden)
     if port and network:
         packed = (ctypes.c_uint64 * 2)(_CONNECT_TCP, port)
         _check(_libc.syscall(_ADD_RULE, ruleset, _RULE_PORT, packed, 0))
@@ -176,6 +182,19 @@ def _drop_privileges() -> None:
     elif os.geteuid() == 0:
         raise OSError(f"capabilities: expected a known machine, got {os.uname().machine}; do not run as root")
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+
+
+def _abi() -> int:
+    return int(_libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1))
+
+
+def _filter(program: bytes) -> None:
+    instructions = ctypes.create_string_buffer(program, len(program))
+    header = ctypes.create_string_buffer(
+        struct.pack("@HP", len(program) // 8, ctypes.addressof(instructions)), struct.calcsize("@HP")
+    )
+    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    _check(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, header, 0, 0))
 
 
 class _Hidden:

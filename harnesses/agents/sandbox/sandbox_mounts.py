@@ -27,8 +27,8 @@ _MOST_ENTRIES = 1_000
 """Maximum entries of a folder with hidden files; a folder with more appears empty."""
 _MOST_SOCKETS = 1_000
 _CONTROL = re.compile(r"\.control-[0-9a-f]+$")
-_LISTENS = "00010000"
-"""Flags of a listening socket in /proc/net/unix: __SO_ACCEPTCON."""
+_LISTENS, _DATAGRAM = "00010000", "0002"
+"""In /proc/net/unix: the flags of a listening socket, __SO_ACCEPTCON, and the type of one that takes datagrams."""
 
 
 @frozen(kw_only=True)
@@ -187,7 +187,7 @@ def _listening_sockets() -> Iterator[str]:
     found: set[str] = set()
     for line in lines:
         words = line.split(maxsplit=7)
-        if len(words) == 8 and words[3] == _LISTENS and words[7].startswith("/"):
+        if len(words) == 8 and (words[3] == _LISTENS or words[4] == _DATAGRAM) and words[7].startswith("/"):
             path = os.path.realpath(words[7])
             if path not in found and len(found) < _MOST_SOCKETS and not _CONTROL.search(path) and _is_socket(path):
                 found.add(path)

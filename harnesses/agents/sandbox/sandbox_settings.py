@@ -20,7 +20,7 @@ from attrs import evolve, field, frozen
 from harnesses.agents.errors import AgentMissing
 from harnesses.agents.sandbox.bubblewrap import bubblewrap_command, is_set_user_id
 from harnesses.agents.sandbox.host_rules import HostRule, read_host_rule
-from harnesses.agents.sandbox.landlock import landlock_options
+from harnesses.agents.sandbox.landlock import landlock_options, second_wall
 from harnesses.agents.sandbox.sandbox_level import Level
 from harnesses.agents.sandbox.sandbox_mounts import Places, check_places
 from harnesses.agents.sandbox.sandbox_probe import launch, launcher_places, why_bubblewrap_fails, why_landlock_fails
@@ -96,6 +96,10 @@ class Sandbox:
             return Level.BUBBLEWRAP
         return Level.NONE if why_landlock_fails() else Level.LANDLOCK
 
+    def confines_fully(self) -> bool:
+        """Return whether bubblewrap is in force, which holds everything that a command does outside."""
+        return self.in_force() is Level.BUBBLEWRAP
+
     def check(self) -> None:
         """Raise `AgentMissing` if this machine does not reach the demanded level."""
         if self.level is not Level.NONE and (why := why_bubblewrap_fails(self.program)):
@@ -167,7 +171,7 @@ class Sandbox:
             return launch([*options, *landlock_options(places)], list(command))
         if proxy:
             places = evolve(places, readable=(*places.readable, os.path.dirname(proxy)), socket=proxy)
-        return bubblewrap_command(self.program, places, launch(options, list(command)))
+        return bubblewrap_command(self.program, places, launch([*options, *second_wall(places)], list(command)))
 
     def _places(
         self, directory: Path, writable: tuple[str, ...], readable: tuple[str, ...], network: bool, read_only: bool

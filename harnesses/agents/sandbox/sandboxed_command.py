@@ -14,6 +14,7 @@ from typing import TypedDict
 import trio
 from attrs import field, frozen
 
+from harnesses.agents.sandbox.control_group import join_group, make_group, remove_group
 from harnesses.agents.sandbox.host_rules import HostRule
 from harnesses.agents.sandbox.network_proxy import serve_proxy
 from harnesses.agents.sandbox.sandbox_environment import environment_within
@@ -68,7 +69,7 @@ async def sandboxed(
         keep: prefixes of variables that are kept in any case; see `environment_within`.
         writable, readable, network, read_only: see `Sandbox.wrap`.
         may_gain_privileges: without a sandbox, see `run_bounded`.
-        log: called with a line for each host that is refused.
+        log: called with a line that describes the sandbox, and with one for each host that is refused.
 
     Raises:
         AgentMissing: this machine does not reach the demanded level.
@@ -84,17 +85,25 @@ async def sandboxed(
     level = sandbox.in_force()
     within = {**environment_within(around, keep), **(added or {})}
     hosts = () if level is Level.NONE else sandbox.hosts()
-    async with _private_folder(needed=level is Level.LANDLOCK or bool(hosts)) as folder, _proxy(hosts, folder, log) as proxy:
+    async with (
+        _private_folder(needed=level is Level.LANDLOCK or bool(hosts)) as folder,
+        _proxy(hosts, folder, log) as proxy,
+        _group(None if level is Level.NONE else sandbox.processes) as group,
+    ):
         if level is Level.LANDLOCK:
             within["TMPDIR"] = os.path.join(folder, "tmp")
             os.mkdir(within["TMPDIR"])
             writable = (*writable, within["TMPDIR"])
         wrap = partial(sandbox.wrap, writable=writable, readable=readable, network=network, read_only=read_only, proxy=proxy)
+        described = sandbox.describe(network=network)
+        if log is not None:
+            log(f"[sandbox: {described}]")
+        words = await trio.to_thread.run_sync(wrap, command, Path(directory))
         yield Sandboxed(
-            command=await trio.to_thread.run_sync(wrap, command, Path(directory)),
+            command=words if group is None else join_group(group, words),
             environment=within,
             level=level,
-            described=sandbox.describe(network=network),
+            described=described,
             rights=Rights(may_gain_privileges=sandbox.needs_privileges(), scoped_sockets=level is not Level.NONE),
         )
 
@@ -117,6 +126,18 @@ async def _proxy(hosts: tuple[HostRule, ...], folder: str, log: Callable[[str], 
         nursery.cancel_scope.cancel()
     if failed is not None:
         raise failed
+
+
+@asynccontextmanager
+async def _group(processes: int | None) -> AsyncGenerator[Path | None, None]:
+    """Make a control group meanwhile, where it is needed and this program may."""
+    group = await trio.to_thread.run_sync(make_group, processes)
+    try:
+        yield group
+    finally:
+        if group is not None:
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(remove_group, group)
 
 
 @asynccontextmanager

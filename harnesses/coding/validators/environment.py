@@ -18,9 +18,9 @@ from tempfile import mkdtemp
 import trio
 from attrs import frozen
 
-from harnesses.agents.sandbox import Level, Sandbox, programs_below_tmp, sandboxed
+from harnesses.agents.sandbox import Level, Sandbox, programs_below_tmp, run_sandboxed, sandboxed
 from harnesses.coding.candidate import EXECUTABLE, LINK, SUBMODULE, Candidate, Change
-from harnesses.processes.bounded_command import Ran, run_bounded
+from harnesses.processes.bounded_command import Ran
 
 _PLACES = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 
@@ -83,7 +83,8 @@ async def run_judged(
         network: whether it shares the machine's network; without any sandbox it always does.
     """
     # The sandbox sets its own /tmp, which may hide the worktree; the judged command gets an empty directory.
-    async with sandboxed(
+    prepare = partial(
+        sandboxed,
         ["env", f"TMPDIR={around.env.get('TMPDIR', '/tmp')}", *argv],
         cwd,
         Sandbox(level=Level.NONE, network=network),
@@ -91,8 +92,8 @@ async def run_judged(
         added=around.env,
         writable=(str(root), str(around.private.parent)),
         readable=(*programs_below_tmp(around.env.get("PATH", "")), *programs_below_tmp(os.path.dirname(argv[0]))),
-    ) as ready:
-        ran = await run_bounded(ready.command, limit_s=limit_s, cwd=cwd, env=ready.environment, **ready.rights)
+    )
+    ran, ready = await run_sandboxed(prepare, limit_s=limit_s, cwd=cwd)
     return ran, ready.described
 
 

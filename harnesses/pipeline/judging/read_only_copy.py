@@ -18,18 +18,18 @@ import os
 import re
 import stat
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import cast
 
 import trio
 from attrs import frozen
 
-from harnesses.agents.sandbox import Level, Sandbox, programs_below_tmp, sandboxed
+from harnesses.agents.sandbox import Level, Sandbox, programs_below_tmp, run_sandboxed, sandboxed
 from harnesses.diagnostics.control_characters import inert
 from harnesses.features.agent_text import last_part
 from harnesses.pipeline.judging.copies import Copy, places
 from harnesses.pipeline.plan.ids import PipelineInvalid
-from harnesses.processes.bounded_command import run_bounded
 from harnesses.processes.threads import aside
 from harnesses.redaction.redactor import redact_text
 
@@ -79,7 +79,8 @@ async def run_check(
     ground = copy if confined else await aside(copy.another, name)
     try:
         # The sandbox makes the machine read-only, /tmp private, and hides the network and the run's files.
-        async with sandboxed(
+        prepare = partial(
+            sandboxed,
             command,
             ground.root,
             _SANDBOX if confined else None,
@@ -87,8 +88,8 @@ async def run_check(
             added=_environment(ground.root),
             readable=programs_below_tmp(os.environ.get("PATH", "")),
             read_only=True,
-        ) as ready:
-            ran = await run_bounded(ready.command, limit_s=limit_s, cwd=ground.root, env=ready.environment, **ready.rights)
+        )
+        ran, ready = await run_sandboxed(prepare, limit_s=limit_s, cwd=ground.root)
         changed = await aside(ground.changed)
     finally:
         if not confined:

@@ -12,7 +12,8 @@ from contextlib import closing
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-from harnesses.agents import Bubblewrap
+from harnesses.agents.sandbox import Level, Sandbox
+from harnesses.agents.sandbox.sandbox_probe import why_bubblewrap_fails
 from harnesses.diagnostics.extras import install_command
 from harnesses.guard import classify
 from harnesses.processes.process_tree import can_hide_files
@@ -167,11 +168,16 @@ def programs() -> Iterator[Check]:
 
 
 def check_sandbox() -> Iterator[Check]:
-    """Look at what keeps agents from the key of approvals, and from the run."""
-    if Bubblewrap().works():
-        yield well("walls", "bubblewrap works: an agent in a sandbox sees nothing of a run")
+    """Test which level of a sandbox holds here, and look at what keeps agents from the key of approvals."""
+    level = Sandbox().in_force()
+    if level is Level.BUBBLEWRAP:
+        yield well("walls", "sandbox: level bubblewrap holds: an agent in it sees nothing of a run")
+    elif level is Level.LANDLOCK:
+        problem = "sandbox: level landlock holds, bubblewrap does not: an agent can change `.git` and the permissions of files"
+        yield warn("walls", problem, why_bubblewrap_fails("bwrap"))
     else:
-        yield warn("walls", "no sandbox: an agent can do what its user can", "install bubblewrap, and allow user namespaces")
+        problem = "sandbox: no level holds: an agent can do what its user can"
+        yield warn("walls", problem, "install bubblewrap, and allow user namespaces")
     if can_hide_files():
         root = "; root has ways around that, such as the disk itself" if os.geteuid() == 0 else ""
         yield well("walls", f"commands outside of a sandbox find the key of approvals empty{root}")

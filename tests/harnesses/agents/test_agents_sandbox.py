@@ -138,8 +138,8 @@ async def test_it_has_no_privileges_within_to_tear_the_walls_down(work):
     assert result.message.split() == ["no", "no"]
 
 
-def test_that_it_is_not_installed_is_said_at_once(monkeypatch):
+async def test_no_turn_begins_where_it_is_not_installed(work, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
 
     with pytest.raises(AgentMissing, match="expected the package bubblewrap"):
-        CommandAgent(["true"], sandbox="bwrap")
+        await take_turn(CommandAgent(["true"], sandbox="bwrap"), assigned(work))
