@@ -261,7 +261,9 @@ class LocalRuntime:
             answer = self._approver(key, action)
             given = await answer if isinstance(answer, Awaitable) else answer
         finally:
-            self.control.unpark()
+            stood_s = self.control.unpark()
+            if self.meter is not None:
+                self.meter.go_on(stood_s)
         if given is not True:
             raise ApprovalDenied(f"{key!r}: {action.summary}: approval was denied")
         return Grant("", "approver")

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 import trio
 from attrs import frozen
 
+from harnesses.budgets.step_meter import Meter
 from harnesses.control import Control
 from harnesses.data.record_size import MAX_RECORD_BYTES, check_size
 from harnesses.effects.approval import Action, Grant, Standing, Word, request_of
@@ -35,6 +36,7 @@ class Asker:
 
     id: AttemptId
     control: Control
+    meter: Meter | None
 
 
 class Approvals:
@@ -106,7 +108,9 @@ class Approvals:
             self._answers.pop(asked.id, None)
             if asked.id in self._waiting:
                 self._waiting.pop(asked.id).ring()
-            asker.control.unpark()
+            stood_s = asker.control.unpark()
+            if asker.meter is not None:
+                asker.meter.go_on(stood_s)
 
     def _now_us(self) -> int:
         return int(self._clock.now() * 1e6)

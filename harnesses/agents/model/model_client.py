@@ -65,7 +65,7 @@ class ModelClient:
         retry: delays and number of tries.
         limits: limits of the accounts; the tightest of all clients of an account apply.
         prices: rows or a file that take precedence over the table of the package.
-        timeout_s: longest wait for an answer, or for the next part of a streamed one.
+        timeout_s: longest wait for the next part of an answer.
         max_wait_s: longest wait of one call for an outage, a rate limit or a quota to end.
         fallback_after_s: how long an outage or a rate limit lasts until the next model is asked.
         escalate_after: failed tries after which the next model is asked; None for never.
@@ -152,7 +152,7 @@ class ModelClient:
         """Make a model call. The model of the request is replaced by those of the client.
 
         Args:
-            tell: called with each streamed event; without it the answer is not streamed.
+            tell: called with each streamed event; must neither wait nor raise.
             failures: tries of the same work that have failed so far, for escalation.
             on_wait: called with a reason and the expected seconds before each wait.
             owner: whose turn it is at the rate limit; by default the harness that calls.

@@ -72,7 +72,7 @@ class TryLimits:
     """How long a call waits, in seconds."""
 
     timeout_s: float
-    """For an answer, or the next part of a streamed one."""
+    """For the next part of an answer."""
     max_wait_s: float
     """For an outage, a rate limit or a quota to end."""
     fallback_after_s: float
@@ -96,21 +96,20 @@ class _Request:
             ProviderError: it failed.
         """
         with trio.move_on_after(self.timeout_s) as scope:
-            if self.tell is None:
-                return await self.model.provider.complete(self.request)
-            return await self._stream(self.tell, scope)
+            return await self._stream(scope)
         raise ProviderTimeout(
             f"{self.model.label}: the provider has not answered: expected the next part of its answer within "
             f"{self.timeout_s:g} s, got none; raise `timeout_s`, or look at the provider's status page",
             provider=self.model.provider.id,
         )
 
-    async def _stream(self, tell: Tell, scope: trio.CancelScope) -> ModelResponse:
+    async def _stream(self, scope: trio.CancelScope) -> ModelResponse:
         response: ModelResponse | None = None
         async with self.model.provider.stream(self.request) as events:
             async for event in events:
                 scope.deadline = trio.current_time() + self.timeout_s
-                tell(event)
+                if self.tell is not None:
+                    self.tell(event)
                 if isinstance(event, ModelResponse):
                     response = event
                 else:

@@ -165,7 +165,7 @@ def _effects(run: Run, where: str, given: list[Any]) -> dict[str, dict[str, int]
     return counted
 
 
-_FINAL = frozenset({"confirmed", "refused", "failed", "interrupted"})
+_FINAL = frozenset({"confirmed", "refused"})
 
 
 def _added(outcomes: Iterable[Mapping[str, int]]) -> dict[str, int]:

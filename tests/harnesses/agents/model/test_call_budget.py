@@ -15,13 +15,13 @@ from trio.testing import MockClock
 
 from harnesses import Agent, BaseHarness
 from harnesses.agent import AgentRun
-from harnesses.agents.chat.model_agent import ModelAgent
 from harnesses.agents.model.call_budget import reserved
 from harnesses.agents.model.errors import AuthenticationFailed, ProviderTimeout
 from harnesses.agents.model.messages import ModelUsage
 from harnesses.agents.model.model_client import ModelClient
 from harnesses.agents.model.model_tries import Tell
 from harnesses.agents.model.retry_policy import RetryPolicy
+from harnesses.agents.model_agent import ModelAgent
 from harnesses.budgets.budget import Budget, Spend
 from orchestrator import Orchestrator
 from orchestrator.errors import UsageError
@@ -128,7 +128,7 @@ async def test_a_budget_of_money_is_refused_at_start_for_a_model_without_a_price
     calls=st.integers(0, 12),
     takes_s=st.sampled_from([0.0, 1.0]),
 )
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_a_shared_pool_is_never_exceeded(parts: list[float], harnesses: int, calls: int, takes_s: float) -> None:
     store, limit = MemoryStore(), MOST.money * calls + Decimal("0.0003")
     providers = [
