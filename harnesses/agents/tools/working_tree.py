@@ -26,6 +26,7 @@ import trio
 from attrs import define, field
 
 from harnesses.agents.tools.tool import ToolError
+from harnesses.files.safe_files import draft_of
 from harnesses.files.state_folder import state_folder
 
 _LIMIT_S = 120.0
@@ -108,7 +109,7 @@ class WorkingTree:
             tree = (await self._git("write-tree")).strip()
             if tree != self._last:
                 self._saved += 1
-                await self._git("update-ref", f"{_REFS}/{_id_of(self._directory)}/{self._saved % 2}", tree)
+                await trio.to_thread.run_sync(self._hold, tree)
         except (ToolError, OSError) as error:
             self._log(f"[the files of {self._directory} are not kept: {error}]")
             self._last = ""
@@ -126,6 +127,12 @@ class WorkingTree:
             return
         await self._git("read-tree", "--reset", "-u", tree)
         self._last = tree
+
+    def _hold(self, tree: str) -> None:
+        ref = self._repository / _REFS / _id_of(self._directory) / str(self._saved % 2)
+        ref.parent.mkdir(parents=True, exist_ok=True)
+        with draft_of(ref) as draft:
+            draft.write(f"{tree}\n".encode())
 
     async def list(self, below: str) -> builtins.list[bytes]:
         """Return the files below a folder that no `.gitignore` file ignores."""
