@@ -10,7 +10,6 @@ two later ones of the same directory are kept, or 30 days have passed.
 
 from __future__ import annotations
 
-import builtins
 import os
 import shutil
 import subprocess
@@ -134,7 +133,7 @@ class WorkingTree:
         with draft_of(ref) as draft:
             draft.write(f"{tree}\n".encode())
 
-    async def list(self, below: str) -> builtins.list[bytes]:
+    async def files(self, below: str) -> list[bytes]:
         """Return the files below a folder that no `.gitignore` file ignores."""
         await self._open()
         found = await self._run("ls-files", "--others", "--exclude-standard", "-z", "--", below)
@@ -228,6 +227,6 @@ async def list_files(directory: Path, below: str) -> list[bytes] | None:
         return None
     async with tree:
         try:
-            return await tree.list(below)
+            return await tree.files(below)
         except (ToolError, OSError):
             return None
