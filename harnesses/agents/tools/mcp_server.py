@@ -177,12 +177,11 @@ class McpServer:
                 try:
                     yield process.connect(ready, directory)
                 except Exception as error:
+                    said = redact_text("; ".join(process.errors))[-1_000:] or f"exit code {process.code}"
                     if process.code in (126, 127):
-                        said = "; ".join(process.errors) or f"exit code {process.code}"
-                        raise NotReady(
-                            f"MCP server {self.name!r}: {self.command[0]!r} cannot be run: {said}; install it"
-                        ) from error
-                    raise
+                        why = f"{self.command[0]!r} cannot be run: {said}"
+                        raise NotReady(f"MCP server {self.name!r}: {why}; install it") from error
+                    raise ToolError(f"{_plain(error)} ({said})") from error
 
     def is_held(self, setting: ToolSetting) -> bool:
         """Return whether a sandbox keeps the server from everything but files."""
