@@ -4,7 +4,7 @@
     every other byte of UTF-8      1 byte to a token
 
 A byte-level tokenizer never makes more tokens than there are bytes. On prose, code, JSON, base64, digits and seven other kinds
-of text the estimate was 1.1 to 8 times the count of four vendors' tokenizers, 2.1 to 3.0 times for English and code; see the
+of text the estimate was 1.1 to 7 times the count of four vendors' tokenizers, 2.5 to 3.0 times for English and code; see the
 tests. Anthropic's models from Opus 4.7 on make up to 1.35 times the tokens of earlier ones of the same text.
 """
 
