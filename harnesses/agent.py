@@ -136,6 +136,12 @@ class AgentRun(Generic[StateT, InputT]):
         """Pass on a streamed event, such as a piece of text, to whoever follows the harness. Neither waits nor raises."""
         self._services().tell(event)
 
+    def watched_by(self, watch: Callable[[object], None]) -> AgentRun[StateT, InputT]:
+        """Return this run, whose streamed events are also passed to `watch`, which must neither wait nor raise."""
+        told: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(AgentRun)}
+        services = self._services().watched_by(watch)
+        return _HeardRun[StateT, InputT](**told, heard_by=self.log, charged_by=self.charge, services=services)
+
     def span(self, name: str, attributes: Mapping[str, SpanValue] | None = None) -> AgentSpan | NoSpan:
         """Return a context manager for a part of this call, such as a round, that telemetry shows as a span.
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from copy import copy
 from decimal import Decimal
 from hashlib import sha256
 from typing import Any, Protocol
@@ -143,6 +144,19 @@ class AgentServices:
         """Pass a streamed event on; see `AgentRun.tell`."""
         if self._tell is not None:
             self._tell(event, self.agent, self.scope)
+
+    def watched_by(self, watch: Callable[[object], None]) -> AgentServices:
+        """Return these services, whose events are also passed to `watch`."""
+        tell = self._tell
+
+        def both(event: object, agent: str, scope: str) -> None:
+            watch(event)
+            if tell is not None:
+                tell(event, agent, scope)
+
+        watched = copy(self)
+        watched._tell = both
+        return watched
 
     def span(self, name: str, attributes: Mapping[str, str | int | float | bool]) -> AgentSpan | NoSpan:
         """Return a context manager for a part of this call; see `AgentRun.span`."""

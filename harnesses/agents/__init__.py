@@ -4,7 +4,7 @@ ScriptedAgent   replays attempts from a file or table
 CommandAgent    runs a command-line coding agent: any program, or Claude Code, Codex CLI and aider through a dialect
 """
 
-from harnesses.agents.command.agent_dialects import Dialect, PromptBy, aider, claude_code, codex
+from harnesses.agents.command.agent_dialects import Dialect, PromptBy, aider, claude_code, codex, gemini, opencode
 from harnesses.agents.command.agent_output import Reading, Reply
 from harnesses.agents.command.command_agent import CommandAgent
 from harnesses.agents.errors import AgentFailed, AgentMissing, AgentTimedOut
@@ -27,6 +27,8 @@ __all__ = [
     "aider",
     "claude_code",
     "codex",
+    "gemini",
+    "opencode",
     "read_attempts",
     "recording",
 ]

@@ -45,21 +45,27 @@ class StreamingAgent(Agent[FeatureState, Assignment, TurnResult]):
 
 
 def observe(agent: FeatureAgent, tell: Callable[[TurnEvent[TurnResult]], None]) -> FeatureAgent:
-    """Return an agent that behaves like `agent` and reports its events; a plain agent reports only the last one."""
+    """Return an agent that behaves like `agent`, and passes its events to `tell` as well."""
 
     async def run(run: AgentRun[FeatureState, Assignment]) -> TurnResult:
-        if isinstance(agent, StreamingAgent):
-            return await _consume(agent.stream, run, tell)
-        result = await agent.answer(run)
-        tell(TurnEvent.complete(result))
+        is_complete = False
+
+        def watch(event: object) -> None:
+            nonlocal is_complete
+            if isinstance(event, TurnEvent):
+                told = cast("TurnEvent[TurnResult]", event)
+                is_complete = is_complete or told.kind is TurnEventKind.TURN_COMPLETE
+                tell(told)
+
+        result = await agent.answer(run.watched_by(watch))
+        if not is_complete:
+            tell(TurnEvent[TurnResult].complete(result))
         return result
 
     return Agent(run, name=agent.name, reports=getattr(agent, "reports", ()))
 
 
-async def _consume(
-    stream: TurnStream, run: AgentRun[FeatureState, Assignment], tell: Callable[[TurnEvent[TurnResult]], None] | None = None
-) -> TurnResult:
+async def _consume(stream: TurnStream, run: AgentRun[FeatureState, Assignment]) -> TurnResult:
     """Return the result that ends a stream.
 
     Raises:
@@ -69,8 +75,7 @@ async def _consume(
     # Only generators must be closed; other iterators may not have a close method.
     async with aclosing(cast(Any, events)) if isinstance(events, AsyncGenerator) else nullcontext():
         async for event in events:
-            if tell is not None:
-                tell(event)
+            run.tell(event)
             if event.kind is TurnEventKind.TURN_COMPLETE:
                 if event.result is None:
                     break

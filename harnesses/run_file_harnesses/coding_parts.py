@@ -27,7 +27,18 @@ from typing import Any, Literal, TypeAlias, cast
 
 from attrs import evolve
 
-from harnesses.agents import Bubblewrap, CommandAgent, Dialect, ScriptedAgent, aider, claude_code, codex, read_attempts
+from harnesses.agents import (
+    Bubblewrap,
+    CommandAgent,
+    Dialect,
+    ScriptedAgent,
+    aider,
+    claude_code,
+    codex,
+    gemini,
+    opencode,
+    read_attempts,
+)
 from harnesses.coding.candidate import Candidate
 from harnesses.coding.sources import FailingTests, FeatureFile
 from harnesses.coding.sources.feature_entries import check_ids, check_order, entry_of
@@ -55,7 +66,13 @@ from harnesses.run_file_harnesses.table_arguments import (
 )
 
 Validator: TypeAlias = OutcomeValidator[Candidate]
-_DIALECTS: Mapping[str, Callable[..., Dialect]] = {"claude_code": claude_code, "codex": codex, "aider": aider}
+_DIALECTS: Mapping[str, Callable[..., Dialect]] = {
+    "claude_code": claude_code,
+    "codex": codex,
+    "gemini": gemini,
+    "opencode": opencode,
+    "aider": aider,
+}
 _TEXTS = reader_of(list[str])
 
 

@@ -8,14 +8,19 @@ files without asking, because it runs unattended. Run it in a sandbox.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from uuid import uuid4
 
-from attrs import frozen
+from attrs import evolve, field, frozen
 
-from harnesses.agents.command.agent_output import AiderReading, ClaudeCodeReading, CodexReading, PlainReading, Reading
+from harnesses.agents.command.agent_output import PlainReading, Reading
+from harnesses.agents.command.aider_output import AiderReading
+from harnesses.agents.command.claude_code_output import ClaudeCodeReading
+from harnesses.agents.command.codex_output import CodexReading
+from harnesses.agents.command.gemini_output import GeminiReading
+from harnesses.agents.command.opencode_output import OpenCodeReading
 from harnesses.files.state_folder import state_folder
 
 
@@ -41,7 +46,7 @@ class Dialect:
     begin: Callable[[], str] | None = None
     """Generates a conversation id, for programs that do not generate one themselves."""
     keeps: tuple[str, ...] = ()
-    """Paths where the program stores data between turns; writable in a sandbox."""
+    """Paths where the program stores data between turns; writable in a sandbox. A directory that is missing is created."""
     network: bool = False
     """Whether the program reaches its model over the network; if so, the sandbox shares the network."""
     reports: frozenset[str] = frozenset()
@@ -50,9 +55,19 @@ class Dialect:
     """Prefixes of the environment variables that hold its credentials; a sandbox removes all other secrets."""
     litter: tuple[str, ...] = ()
     """File names that it leaves in the directory and that are not part of the work; removed after the turn."""
+    env: Mapping[str, str] = field(factory=dict[str, str])
+    """Variables added to its environment."""
+    in_sandbox: Dialect | None = None
+    """The dialect used instead in a sandbox; None for this one."""
 
 
-def claude_code(arguments: Sequence[str] = (), *, program: str = "claude", permission_mode: str = "acceptEdits") -> Dialect:
+def claude_code(
+    arguments: Sequence[str] = (),
+    *,
+    program: str = "claude",
+    permission_mode: str = "acceptEdits",
+    partial_messages: bool = True,
+) -> Dialect:
     """Return the dialect of Claude Code.
 
     Claude Code can resume a conversation only in the directory where it started; elsewhere a new one is started.
@@ -60,14 +75,18 @@ def claude_code(arguments: Sequence[str] = (), *, program: str = "claude", permi
     Args:
         arguments: extra command-line arguments, such as `["--model", "opus", "--allowedTools", "Bash(pytest:*)"]`.
         permission_mode: "acceptEdits" allows file edits and only those commands that `--allowedTools` lists; without any it
-            cannot run tests. "bypassPermissions" allows everything: use it only in a sandbox, and not as root.
+            cannot run tests. "bypassPermissions" allows everything: use it only in a sandbox. As root it is refused outside of
+            one; there, use "acceptEdits" with `--allowedTools`.
+        partial_messages: whether text and reasoning are reported while the model writes them, or only when complete.
 
     Sources: https://docs.anthropic.com/en/docs/claude-code/cli-reference,
     https://docs.claude.com/en/docs/claude-code/headless;
     sessions by directory: https://github.com/anthropics/claude-code/issues/58591.
     """
-    speaks = (program, "-p", "--output-format", "stream-json", "--verbose", "--permission-mode", permission_mode, *arguments)
-    return Dialect(
+    partial = ("--include-partial-messages",) if partial_messages else ()
+    format = ("--output-format", "stream-json", "--verbose", *partial)
+    speaks = (program, "-p", *format, "--permission-mode", permission_mode, *arguments)
+    dialect = Dialect(
         name="claude-code",
         command=speaks,
         resume=(*speaks, "--resume", "{session}"),
@@ -77,29 +96,90 @@ def claude_code(arguments: Sequence[str] = (), *, program: str = "claude", permi
         network=True,
         secrets=("ANTHROPIC_", "CLAUDE_", "AWS_", "GOOGLE_", "VERTEX_"),
     )
+    # Tells it that it is in a sandbox: as root it refuses bypassPermissions otherwise.
+    return evolve(dialect, in_sandbox=evolve(dialect, env={"IS_SANDBOX": "1"}))
 
 
-def codex(arguments: Sequence[str] = (), *, program: str = "codex", sandbox: str = "workspace-write") -> Dialect:
+def codex(arguments: Sequence[str] = (), *, program: str = "codex", sandbox: str | None = None) -> Dialect:
     """Return the dialect of Codex CLI.
 
     Args:
         arguments: extra command-line arguments, such as `["--model", "gpt-5-codex"]`; `exec resume` must accept them too.
-        sandbox: Codex's own sandbox mode; use "danger-full-access" when it runs in the agent's sandbox.
+        sandbox: Codex's own sandbox mode. None uses "danger-full-access" in the agent's sandbox, where its own cannot start,
+            and "workspace-write" elsewhere.
 
     Sources: https://developers.openai.com/codex/noninteractive; openai/codex: docs/exec.md, codex-rs/exec/src/cli.rs and
     exec_events.rs.
     """
-    # `exec resume` rejects `--sandbox` but accepts the setting: openai/codex#40149.
-    speaks = (program, "exec", "--json", "--skip-git-repo-check", "-c", f'sandbox_mode="{sandbox}"', *arguments)
+
+    def in_mode(mode: str) -> Dialect:
+        # `exec resume` rejects `--sandbox` but accepts the setting: openai/codex#40149.
+        speaks = (program, "exec", "--json", "--skip-git-repo-check", "-c", f'sandbox_mode="{mode}"', *arguments)
+        return Dialect(
+            name="codex",
+            command=(*speaks, "-"),
+            resume=(*speaks, "resume", "{session}", "-"),
+            reading=CodexReading,
+            reports=frozenset({"tokens", "tool_calls"}),
+            keeps=("~/.codex",),
+            network=True,
+            secrets=("OPENAI_", "CODEX_", "AZURE_OPENAI_"),
+        )
+
+    if sandbox is not None:
+        return in_mode(sandbox)
+    return evolve(in_mode("workspace-write"), in_sandbox=in_mode("danger-full-access"))
+
+
+def gemini(arguments: Sequence[str] = (), *, program: str = "gemini", approval_mode: str = "auto_edit") -> Dialect:
+    """Return the dialect of Gemini CLI, which reports tokens but no money.
+
+    Gemini CLI can resume a conversation only in the directory where it started; elsewhere a new one is started.
+
+    Args:
+        arguments: extra command-line arguments, such as `["--model", "gemini-2.5-pro"]`.
+        approval_mode: "auto_edit" allows file edits, but no commands, so it cannot run tests. "yolo" allows everything: use it
+            only in a sandbox.
+
+    Sources: https://geminicli.com/docs/cli/headless, https://geminicli.com/docs/cli/session-management.
+    """
+    speaks = (program, "--output-format", "stream-json", "--approval-mode", approval_mode, *arguments)
     return Dialect(
-        name="codex",
-        command=(*speaks, "-"),
-        resume=(*speaks, "resume", "{session}", "-"),
-        reading=CodexReading,
+        name="gemini",
+        command=speaks,
+        resume=(*speaks, "--resume", "{session}"),
+        reading=GeminiReading,
         reports=frozenset({"tokens", "tool_calls"}),
-        keeps=("~/.codex",),
+        keeps=("~/.gemini",),
         network=True,
-        secrets=("OPENAI_", "CODEX_", "AZURE_OPENAI_"),
+        secrets=("GEMINI_", "GOOGLE_"),
+        # It does nothing in a directory that is not trusted, and nobody is there to be asked.
+        env={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
+    )
+
+
+def opencode(arguments: Sequence[str] = (), *, program: str = "opencode") -> Dialect:
+    """Return the dialect of OpenCode.
+
+    It edits files and runs commands unless its own configuration forbids it: use it in a sandbox.
+
+    Args:
+        arguments: extra command-line arguments, such as `["--model", "anthropic/claude-sonnet-4-5"]`. `--auto` also grants
+            what its configuration would have it ask for.
+
+    Sources: https://opencode.ai/docs/cli, https://opencode.ai/docs/config.
+    """
+    speaks = (program, "run", "--format", "json", "--thinking", *arguments)
+    return Dialect(
+        name="opencode",
+        command=speaks,
+        resume=(*speaks, "--session", "{session}"),
+        reading=OpenCodeReading,
+        reports=frozenset({"tokens", "tool_calls", "money"}),
+        keeps=("~/.config/opencode", "~/.cache/opencode", "~/.local/share/opencode", "~/.local/state/opencode"),
+        network=True,
+        secrets=("OPENCODE_", "AWS_", "GOOGLE_", *(f"{model}_API_KEY" for model in _MODELS)),
+        env={"OPENCODE_DISABLE_AUTOUPDATE": "1"},
     )
 
 
@@ -116,7 +196,9 @@ def aider(arguments: Sequence[str] = (), *, program: str = "aider", histories: P
     quiet = ("--yes-always", "--no-auto-commits", "--no-dirty-commits", "--no-gitignore", "--no-check-update")
     plain = ("--no-pretty", "--no-stream", "--no-show-release-notes", "--no-detect-urls", "--no-suggest-shell-commands")
     files = ("--chat-history-file", "{session}", "--input-history-file", os.devnull)
-    speaks = (program, *quiet, *plain, *files, *arguments, "--message-file", "{prompt}")
+    # The text rounds tokens and money; the analytics log is exact, and stays on this machine.
+    exact = ("--no-analytics", "--analytics-log", "/dev/stdout")
+    speaks = (program, *quiet, *plain, *files, *exact, *arguments, "--message-file", "{prompt}")
 
     def begin() -> str:
         folder.mkdir(parents=True, exist_ok=True)
@@ -133,6 +215,14 @@ def aider(arguments: Sequence[str] = (), *, program: str = "aider", histories: P
         keeps=("~/.aider", str(folder)),
         network=True,
         secrets=("AIDER_", *(f"{model}_API_KEY" for model in _MODELS)),
+        # Without them it writes a name of its own into `.git/config`, which is read-only in a sandbox. It commits nothing.
+        env={
+            "GIT_CONFIG_COUNT": "2",
+            "GIT_CONFIG_KEY_0": "user.name",
+            "GIT_CONFIG_VALUE_0": "aider",
+            "GIT_CONFIG_KEY_1": "user.email",
+            "GIT_CONFIG_VALUE_1": "aider@localhost",
+        },
         litter=(".aider.tags.cache*", ".aider.chat.history.md", ".aider.input.history", ".aider.llm.history"),
     )
 

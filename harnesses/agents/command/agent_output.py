@@ -1,26 +1,25 @@
-"""Parsers of the output of command-line agents, for the log and for the result of a turn. No I/O.
+"""Readings: parsers of the output of a command-line agent, for the log, for those who follow it, and for the result of a turn.
 
-Invariant: malformed output never raises. Lines that cannot be parsed are logged as they are and have no other effect.
+No I/O. Invariant: malformed output never raises. Lines that cannot be parsed are logged as they are and have no other effect.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from collections import deque
-from collections.abc import Mapping, Sequence
-from decimal import Decimal
-from functools import lru_cache
-from typing import Any, Protocol, cast, runtime_checkable
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from attrs import frozen
 
-from harnesses.budgets.usage import UNUSED, Usage, count_of, money_of
-from harnesses.features.agent_text import kept_part
+from harnesses.budgets.usage import UNUSED, Usage
+from harnesses.features.agent_text import kept_part, storable
 from harnesses.features.feature_record import MAX_TEXT
+from harnesses.turn_events import TurnEvent, TurnEventKind
 
 SHOWN = 2_000
 """Maximum characters of one line that are logged."""
+ReadEvent: TypeAlias = TurnEvent[Any]
+"""An event without a result."""
 
 
 @frozen(kw_only=True)
@@ -68,6 +67,16 @@ class UsageReading(Protocol):
         ...
 
 
+@runtime_checkable
+class EventReading(Protocol):
+    """A reading that knows what the agent does while the program is still running."""
+
+    @property
+    def events(self) -> Sequence[ReadEvent]:
+        """The events that the last line reported, in order."""
+        ...
+
+
 def innermost(reading: Reading) -> Reading:
     """Return the innermost of nested readings, following their `inner` attributes."""
     while isinstance(within := getattr(reading, "inner", None), Reading):
@@ -80,10 +89,12 @@ class PlainReading:
 
     def __init__(self) -> None:
         self._last: deque[str] = deque(maxlen=200)
+        self.events: Sequence[ReadEvent] = ()
 
     def line(self, text: str) -> str:
         """Store the line."""
         self._last.append(text[-MAX_TEXT:])
+        self.events = (TurnEvent(kind=TurnEventKind.TEXT_DELTA, text=f"{storable(text[:MAX_TEXT])}\n"),)
         return text[:SHOWN]
 
     def reply(self) -> Reply:
@@ -91,270 +102,69 @@ class PlainReading:
         return Reply(message=kept_part("\n".join(self._last).strip()), worked=bool(self._last))
 
 
-class ClaudeCodeReading:
-    """Reads the JSON lines of `claude -p --output-format stream-json --verbose`.
+_MOST_CALLS = 256
+"""Maximum tool calls in progress whose names are remembered."""
 
-    Events: system (the first has the session id), assistant, user, result. A result has `is_error`, and the reason in `result`
-    or `errors`. When asked to resume an unknown session, the program ends with a result of 0 turns and without `result`.
 
-    Each assistant message reports its usage; messages with the same id repeat. The result reports the total usage and, only
-    there, the cost of this run.
-    """
-
-    thread = ""
+class EventList:
+    """Collects the events of one line at a time, and remembers the names of tool calls in progress."""
 
     def __init__(self) -> None:
-        self._messages: dict[str, Usage] = {}
-        self._earlier = UNUSED
-        self._total = UNUSED
-        self._session: str | None = None
-        self._result: Mapping[str, Any] | None = None
-        self._worked = False
+        self.rounds = 0
+        """Number of the model call, from 1; 0 if the program does not report them."""
+        self._tools: dict[str, str] = {}
+        self._events: list[ReadEvent] = []
 
-    def line(self, text: str) -> str:
-        """Parse one event."""
-        event = parsed(text)
-        session = string(event, "session_id")
-        self._session = session or self._session
-        match string(event, "type"):
-            case "assistant":
-                self._worked = True
-                self._take_usage(inner(event, "message"))
-                return _content(inner(event, "message"))
-            case "result":
-                self._result = event
-                used = _claude_usage(inner(event, "usage"))
-                self._total = self._total.max(used + Usage(money=money_of(event.get("total_cost_usd"))))
-                return f"[{string(event, 'subtype') or 'result'}] {string(event, 'result')}"[:SHOWN]
-            case "system":
-                return f"[{string(event, 'subtype') or 'system'}] session {session}"[:SHOWN]
-            case "user" | "stream_event":
-                return ""
-            case _:
-                return text[:SHOWN]
+    def begin_line(self) -> None:
+        self._events = []
 
-    def _take_usage(self, message: Mapping[str, Any]) -> None:
-        id = string(message, "id")[:200]
-        used = _claude_usage(inner(message, "usage"))
-        if not id:
-            self._earlier += used
+    @property
+    def events(self) -> Sequence[ReadEvent]:
+        return self._events
+
+    def text(self, text: str) -> None:
+        self._add(TurnEventKind.TEXT_DELTA, text)
+
+    def thinking(self, text: str) -> None:
+        self._add(TurnEventKind.THINKING_DELTA, text)
+
+    def message(self, text: str, *, is_streamed: bool = False) -> None:
+        """Report a whole message, and its text as one delta if the program has not reported the parts before."""
+        if not is_streamed:
+            self.text(text)
+        self._add(TurnEventKind.MESSAGE_COMPLETE, text)
+
+    def arguments(self, tool: str, call_id: str, text: str) -> None:
+        """Report a part of a tool call's arguments."""
+        self._add(TurnEventKind.TOOL_CALL_DELTA, text, tool=tool, call_id=call_id)
+
+    def started(self, tool: str, call_id: str, text: str) -> None:
+        """Report a tool call, with its arguments; nothing if it is known already."""
+        if call_id and call_id in self._tools:
             return
-        self._messages[id] = self._messages.get(id, UNUSED).max(used)
-        if len(self._messages) > _MOST_MESSAGES:
-            self._earlier += self._messages.pop(next(iter(self._messages)))
+        if len(self._tools) >= _MOST_CALLS:
+            del self._tools[next(iter(self._tools))]
+        self._tools[call_id] = tool
+        self._events.append(self._event(TurnEventKind.TOOL_STARTED, text, tool=tool, call_id=call_id))
 
-    @property
-    def usage(self) -> Usage:
-        """The sum over the messages, or the total of the result if that is larger."""
-        told = sum(self._messages.values(), start=self._earlier)
-        return self._total if self._total.tokens >= told.tokens else told.max(self._total)
+    def finished(self, call_id: str, text: str, *, tool: str = "", error: str = "") -> None:
+        """Report the end of a tool call: its output, or its error."""
+        known = tool or self._tools.get(call_id, "")
+        self._events.append(self._event(TurnEventKind.TOOL_FINISHED, text, tool=known, call_id=call_id, error=error))
 
-    def reply(self) -> Reply:
-        """Return the result event as a reply."""
-        if self._result is None:
-            return Reply(session=self._session, error="the output ended without a result event", worked=self._worked)
-        result = self._result
-        said = string(result, "result") or "; ".join(strings(result, "errors"))
-        failed = bool(result.get("is_error")) or string(result, "subtype").startswith("error")
-        return Reply(
-            message=kept_part(said),
-            session=self._session,
-            tokens=_claude_usage(inner(result, "usage")).tokens,
-            stop_reason=string(result, "stop_reason") or "end_turn",
-            error=kept_part(f"{string(result, 'subtype')}: {said}") if failed else None,
-            worked=self._worked,
+    def _add(self, kind: TurnEventKind, text: str, **more: str) -> None:
+        if text:
+            self._events.append(self._event(kind, text, **more))
+
+    def _event(self, kind: TurnEventKind, text: str, *, tool: str = "", call_id: str = "", error: str = "") -> ReadEvent:
+        return TurnEvent(
+            kind=kind,
+            text=storable(text[:MAX_TEXT]),
+            tool=storable(tool[:_MOST_NAME]),
+            call_id=storable(call_id[:_MOST_NAME]),
+            error=storable(error[:MAX_TEXT]),
+            rounds=self.rounds,
         )
 
 
-_MOST_MESSAGES = 64
-"""Maximum messages remembered in case their usage is reported again."""
-
-
-def _claude_usage(usage: Mapping[str, Any]) -> Usage:
-    cached = count_of(usage.get("cache_read_input_tokens"))
-    read = total(usage, ("input_tokens", "cache_creation_input_tokens")) + cached
-    return Usage(input_tokens=count_of(read), output_tokens=count_of(usage.get("output_tokens")), cached_tokens=cached)
-
-
-class CodexReading:
-    """Reads the JSON lines of `codex exec --json`.
-
-    Events: thread.started (has the id), turn.started, item.*, turn.completed (has the usage), turn.failed, error. Codex may
-    retry after an error event, so it counts only if the turn is not completed.
-
-    The usage covers the whole thread so far, including earlier runs: in openai/codex, `TokenUsage` of exec_events.rs is built
-    from the thread's `total_token_usage`.
-    """
-
-    def __init__(self) -> None:
-        self._thread: str | None = None
-        self._message = ""
-        self._usage = UNUSED
-        self._completed = False
-        self._error: str | None = None
-        self._worked = False
-
-    def line(self, text: str) -> str:
-        """Parse one event."""
-        event = parsed(text)
-        match string(event, "type"):
-            case "thread.started":
-                self._thread = string(event, "thread_id") or None
-                return f"[thread] {self._thread}"[:SHOWN]
-            case "item.completed":
-                self._worked, self._error = True, None
-                return self._item(inner(event, "item"))
-            case "turn.completed":
-                self._completed = True
-                self._usage = self._usage.max(_codex_usage(inner(event, "usage")))
-                return f"[turn completed] {self._usage.tokens} tokens in this thread"
-            case "turn.failed":
-                self._completed = False
-                self._error = string(inner(event, "error"), "message") or "the turn failed"
-                return f"[turn failed] {self._error}"[:SHOWN]
-            case "error":
-                self._error = string(event, "message") or "an error"
-                return f"[error] {self._error}"[:SHOWN]
-            case "turn.started" | "item.started" | "item.updated" | "item.plan.delta":
-                return ""
-            case _:
-                return text[:SHOWN]
-
-    @property
-    def usage(self) -> Usage:
-        """The usage of the whole thread so far."""
-        return self._usage
-
-    @property
-    def thread(self) -> str:
-        """The thread's id; empty if it has none, and then the usage covers this run alone."""
-        return f"codex/{self._thread[:200]}" if self._thread else ""
-
-    def _item(self, item: Mapping[str, Any]) -> str:
-        kind = string(item, "type")
-        if kind == "agent_message":
-            self._message = string(item, "text")
-            return self._message[:SHOWN]
-        said = string(item, "command") or string(item, "text") or string(item, "message")
-        return f"[{kind}] {said}"[:SHOWN]
-
-    def reply(self) -> Reply:
-        """Return the outcome of the turn."""
-        error = None if self._completed else self._error or "the output ended before the turn was completed"
-        return Reply(
-            message=kept_part(self._message),
-            session=self._thread,
-            tokens=self._usage.tokens,
-            error=None if error is None else kept_part(error),
-            worked=self._worked,
-        )
-
-
-def _codex_usage(usage: Mapping[str, Any]) -> Usage:
-    # Cached tokens are included in the input tokens, reasoning tokens in the output tokens.
-    read, written, cached = (count_of(usage.get(f"{kind}_tokens")) for kind in ("input", "output", "cached_input"))
-    return Usage(input_tokens=read, output_tokens=written, cached_tokens=min(cached, read))
-
-
-_AIDER_TOKENS = re.compile(
-    r"^Tokens: ([\d.,]+)([kM]?) sent,.*?([\d.,]+)([kM]?) received(?:.*?Cost: \$(\d{1,9}(?:\.\d{1,12})?) message)?"
-)
-
-
-class AiderReading(PlainReading):
-    """Reads the text of `aider --message-file`, which reports tokens and cost after each message."""
-
-    thread = ""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._usage = UNUSED
-
-    def line(self, text: str) -> str:
-        """Store the line, and add the tokens and cost that it reports."""
-        if found := _AIDER_TOKENS.match(text):
-            sent, sent_unit, received, received_unit, cost = found.groups()
-            read, written = _number(sent, sent_unit), _number(received, received_unit)
-            self._usage += Usage(input_tokens=read, output_tokens=written, money=money_of(Decimal(cost or 0)))
-        return super().line(text)
-
-    def reply(self) -> Reply:
-        """Return the last part of the text. Aider reports an unreachable model only in that text."""
-        reply = super().reply()
-        return Reply(message=reply.message, tokens=self._usage.tokens, worked=reply.worked)
-
-    @property
-    def usage(self) -> Usage:
-        """The sum over the messages so far."""
-        return self._usage
-
-
-def _number(digits: str, unit: str) -> int:
-    try:
-        return count_of(round(float(digits.replace(",", "")) * {"": 1, "k": 1_000, "M": 1_000_000}[unit]))
-    except (ValueError, OverflowError):
-        return 0
-
-
-def _content(message: Mapping[str, Any]) -> str:
-    """Return the text of an assistant message and its tool calls, for the log."""
-    said: list[str] = []
-    blocks: object = message.get("content")
-    for block in cast("list[object]", blocks) if isinstance(blocks, list) else ():
-        if isinstance(block, dict):
-            known = cast("dict[str, Any]", block)
-            if string(known, "type") == "tool_use":
-                said.append(f"[{string(known, 'name')}] {json.dumps(known.get('input'), ensure_ascii=False)[:200]}")
-            else:
-                said.append(string(known, "text"))
-    return "\n".join(part for part in said if part)[:SHOWN]
-
-
-def parsed(text: str) -> Mapping[str, Any]:
-    """Return the JSON object in a line; an empty mapping if the line is not one."""
-    value, _ = loaded(text)
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-@lru_cache(maxsize=1)
-def loaded(text: str) -> tuple[object, Sequence[Mapping[str, Any]]]:
-    """Return the JSON value of a line and all objects in it, including those hidden by a duplicate key.
-
-    Returns None and no objects if the line is not JSON. The last line is cached, because several callers parse the same line
-    in turn; do not mutate the result.
-    """
-    objects: list[Mapping[str, Any]] = []
-
-    def take(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        objects.append(made)
-        return made
-
-    try:
-        return json.loads(text, object_pairs_hook=take), objects
-    except (ValueError, RecursionError):
-        return None, ()
-
-
-def string(event: Mapping[str, Any], key: str) -> str:
-    """Return the string under a key, or ""."""
-    value: object = event.get(key)
-    return value if isinstance(value, str) else ""
-
-
-def strings(event: Mapping[str, Any], key: str) -> list[str]:
-    """Return the strings in the list under a key."""
-    value: object = event.get(key)
-    return [part for part in cast("list[object]", value) if isinstance(part, str)] if isinstance(value, list) else []
-
-
-def inner(event: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """Return the object under a key, or an empty one."""
-    value: object = event.get(key)
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def total(usage: Mapping[str, Any], keys: tuple[str, ...]) -> int:
-    """Return the sum of the numbers under the given keys."""
-    values: list[object] = [usage.get(key) for key in keys]
-    return sum(value for value in values if isinstance(value, int) and not isinstance(value, bool) and value > 0)
+_MOST_NAME = 200

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import trio
 from attrs import evolve, frozen
@@ -27,13 +27,14 @@ from harnesses.agents.command.agent_dialects import Dialect, PromptBy
 from harnesses.agents.command.agent_output import SHOWN, Reply
 from harnesses.agents.command.stream_counts import MeteredReading
 from harnesses.agents.errors import AgentFailed, AgentMissing, AgentTimedOut
-from harnesses.agents.sandbox import Sandbox, run_sandboxed, sandboxed
+from harnesses.agents.sandbox import Level, Sandbox, run_sandboxed, sandboxed
 from harnesses.diagnostics.control_characters import inert
 from harnesses.errors import HarnessMisuse
 from harnesses.features.agent_text import storable
 from harnesses.features.feature import TurnResult
 from harnesses.features.feature_record import MAX_PATH, Assignment, FeatureState
 from harnesses.processes.bounded_command import Ran
+from harnesses.turn_events import TurnEvent
 
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")
 """Environment variables passed to a command that does not inherit the environment."""
@@ -106,6 +107,9 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         self._inherit_env = inherit_env
         self._sandbox = Sandbox() if sandbox == "bwrap" else sandbox
         self._may_gain_privileges = may_gain_privileges
+        within = self._dialect.in_sandbox
+        if self._sandbox is not None and within is not None and self._sandbox.in_force() is not Level.NONE:
+            self._dialect = within
 
     @property
     def dialect(self) -> Dialect:
@@ -136,7 +140,7 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
             with trio.CancelScope(shield=True):
                 await trio.to_thread.run_sync(_remove, self._litter(assignment.directory) - litter)
         self._check(assignment, ran, reply)
-        return TurnResult(
+        result = TurnResult(
             message=reply.message,
             session=reply.session,
             tokens=reply.tokens,
@@ -144,6 +148,8 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
             stop_reason=reply.stop_reason,
             sandbox="" if self._sandbox is None else self._sandbox.describe(network=self._dialect.network),
         )
+        run.tell(TurnEvent[TurnResult].complete(result))
+        return result
 
     async def _speak(self, run: AgentRun[FeatureState, Assignment], session: str | None, deadline: float) -> tuple[Ran, Reply]:
         """Run the command once; return how it exited and the reply."""
@@ -152,13 +158,16 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         resumes = session is not None and dialect.resume is not None
         template = dialect.resume if resumes and dialect.resume is not None else dialect.command
         session = session if resumes else (dialect.begin() if dialect.begin is not None else None)
-        reading = MeteredReading(dialect.reading(), run.charge)
+        reading = MeteredReading(dialect.reading(), run.charge, run.tell)
 
         def log(line: str) -> None:
             for part in line.splitlines():
                 if shown := inert(part[:SHOWN]).rstrip():
                     run.log(shown)
 
+        keeps = [_below(self._env.get("HOME", "~"), path) for path in dialect.keeps]
+        if self._sandbox is not None:
+            await trio.to_thread.run_sync(_create_missing, keeps)
         with tempfile.TemporaryDirectory(prefix="prompt-") as folder:
             filled, input = self._filled(template, assignment, session, Path(folder))
             prepare = partial(
@@ -167,9 +176,9 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
                 directory,
                 self._sandbox,
                 environment=self._inherited(),
-                added={"PWD": str(directory), **self._env},
+                added={"PWD": str(directory), **dialect.env, **self._env},
                 keep=dialect.secrets,
-                writable=(*dialect.keeps, *assignment.writable),
+                writable=(*keeps, *assignment.writable),
                 readable=(folder, *assignment.readable),
                 network=dialect.network,
                 may_gain_privileges=self._may_gain_privileges,
@@ -252,16 +261,34 @@ def _settled(
         dialect = Dialect(name=Path(command[0]).name, command=tuple(command))
     if command is not None:
         # The dialect's resume command starts another program.
-        dialect = evolve(dialect, command=tuple(command), resume=None)
+        dialect = _changed(dialect, command=tuple(command), resume=None)
     if resume is not None:
-        dialect = evolve(dialect, resume=tuple(resume))
-    return dialect if prompt is None else evolve(dialect, prompt=PromptBy(prompt))
+        dialect = _changed(dialect, resume=tuple(resume))
+    return dialect if prompt is None else _changed(dialect, prompt=PromptBy(prompt))
+
+
+def _changed(dialect: Dialect, **changes: Any) -> Dialect:
+    """Return a dialect with other values, within a sandbox too."""
+    within = dialect.in_sandbox
+    return evolve(dialect, **changes, in_sandbox=None if within is None else evolve(within, **changes))
 
 
 def _usable(session: str | None) -> str | None:
     """Return the conversation id if it is safe as an argument, else None: it comes from the program's output."""
     fits = session and len(session) <= MAX_PATH and session.isprintable() and not session.startswith("-")
     return session if fits else None
+
+
+def _below(home: str, path: str) -> str:
+    """Return a path with its `~` replaced by the program's home."""
+    return os.path.expanduser(f"{home}{path[1:]}" if path.startswith("~/") else path)
+
+
+def _create_missing(paths: Iterable[str]) -> None:
+    """Create directories, since a sandbox makes only existing paths writable. Files are left to the program."""
+    for path in paths:
+        if not Path(path).suffix:
+            Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def _remove(paths: Iterable[Path]) -> None:

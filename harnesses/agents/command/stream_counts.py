@@ -3,6 +3,8 @@
                   tool call                                        message
     Claude Code   a block whose type ends with `tool_use`          an assistant message, by its id
     Codex CLI     an item, started or completed, that is not talk  an item `agent_message`
+    Gemini CLI    an event `tool_use`                              adjoining parts of one message of the assistant
+    OpenCode      an event `tool_use`, by the id of the call       a finished step
     aider         `Applied edit to`                                `Tokens: … sent`, which ends each message
     others        not counted                                      not counted
 
@@ -21,18 +23,13 @@ from typing import Any, TypeAlias, cast
 
 from attrs import define, evolve, field, frozen
 
-from harnesses.agents.command.agent_output import (
-    AiderReading,
-    ClaudeCodeReading,
-    CodexReading,
-    Reading,
-    Reply,
-    UsageReading,
-    inner,
-    innermost,
-    loaded,
-    string,
-)
+from harnesses.agents.command.agent_output import EventReading, ReadEvent, Reading, Reply, UsageReading, innermost
+from harnesses.agents.command.aider_output import AiderReading
+from harnesses.agents.command.claude_code_output import ClaudeCodeReading
+from harnesses.agents.command.codex_output import ASKED, TALK, CodexReading
+from harnesses.agents.command.gemini_output import GeminiReading
+from harnesses.agents.command.opencode_output import OpenCodeReading
+from harnesses.agents.command.output_json import inner, loaded, string
 from harnesses.budgets.usage import UNUSED, Usage, count_of
 
 _CALL = re.compile(r"\w*(?:tool_use|tool_call|function_call)")
@@ -47,9 +44,6 @@ _NOISE = re.compile(
     r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f\ufeff\u200b-\u200f]"
 )
 _LETTER = re.compile(r"\\u00([2-7][0-9a-fA-F])")
-_TALK = frozenset({"agent_message", "reasoning", "todo_list", "plan", "error"})
-_ASKED = ("command", "query", "server", "tool", "arguments", "changes")
-"""Keys of a Codex item that have the same value when it starts and when it is completed."""
 
 
 @frozen
@@ -99,8 +93,8 @@ Counter: TypeAlias = Callable[[str], Iterable[Deed]]
 
 
 def counter_for(reading: Reading) -> Counter | None:
-    """Return the function that finds tool calls and messages in a line of this program's output; None if there is none."""
-    return next((counter for kind, counter in _COUNTERS if isinstance(reading, kind)), None)
+    """Return a function that finds tool calls and messages in the lines of one run of this program; None if there is none."""
+    return next((counter() for kind, counter in _COUNTERS if isinstance(reading, kind)), None)
 
 
 def claude_code(line: str) -> Iterator[Deed]:
@@ -134,8 +128,48 @@ def codex(line: str) -> Iterator[Deed]:
         elif kind == "agent_message":
             if string(event, "type") == "item.completed":
                 yield Deed(False, string(item, "id"))
-        elif kind and kind not in _TALK:
-            yield Deed(True, string(item, "id"), kind, _hash({key: item[key] for key in _ASKED if item.get(key)}))
+        elif kind and kind not in TALK:
+            yield Deed(True, string(item, "id"), kind, _hash({key: item[key] for key in ASKED if item.get(key)}))
+
+
+def gemini() -> Counter:
+    """Return the counter of one run: a message comes in parts, without an id."""
+    is_message = False
+
+    def count(line: str) -> Iterator[Deed]:
+        nonlocal is_message
+        events, objects = _read(line)
+        if not events:
+            yield from _guessed(line)
+        for event in events:
+            was_message, is_message = is_message, string(event, "type") == "message" and string(event, "role") != "user"
+            if is_message and not was_message:
+                yield Deed(False)
+            if string(event, "type") == "tool_use":
+                name = string(event, "tool_name") or "tool_use"
+                yield Deed(True, string(event, "tool_id"), name, _hash(event.get("parameters")))
+            elif string(event, "type") == "tool_result":
+                yield Deed(True, string(event, "tool_id"), "tool_result", is_result=True)
+            else:
+                yield from _blocks(objects)
+
+    return count
+
+
+def opencode(line: str) -> Iterator[Deed]:
+    events, objects = _read(line)
+    if not events:
+        yield from _guessed(line)
+    for event in events:
+        part = inner(event, "part")
+        if string(event, "type") == "step_finish":
+            yield Deed(False, string(part, "id"))
+        elif string(event, "type") == "tool_use":
+            yield Deed(
+                True, string(part, "callID"), string(part, "tool") or "tool_use", _hash(inner(part, "state").get("input"))
+            )
+        else:
+            yield from _blocks(objects)
 
 
 def aider(line: str) -> Iterator[Deed]:
@@ -179,25 +213,30 @@ def _hash(value: object) -> str:
         return "deep"
 
 
-_COUNTERS: tuple[tuple[type[Any], Counter], ...] = (
-    (ClaudeCodeReading, claude_code),
-    (CodexReading, codex),
-    (AiderReading, aider),
+_COUNTERS: tuple[tuple[type[Any], Callable[[], Counter]], ...] = (
+    (ClaudeCodeReading, lambda: claude_code),
+    (CodexReading, lambda: codex),
+    (GeminiReading, gemini),
+    (OpenCodeReading, lambda: opencode),
+    (AiderReading, lambda: aider),
 )
 
 
 class MeteredReading:
-    """Wraps the reading of one run, and reports usage as the lines are read.
+    """Wraps the reading of one run, and reports usage and events as the lines are read.
 
     Args:
         report: called with the usage since the last report, or with a thread and its total.
+        tell: called with each event.
     """
 
-    def __init__(self, inner: Reading, report: Callable[..., None]) -> None:
+    def __init__(self, inner: Reading, report: Callable[..., None], tell: Callable[[ReadEvent], None] | None = None) -> None:
         self._inner = inner
         self._report = report
+        self._tell = tell
         innermost_one = innermost(inner)
         self._meter = innermost_one if isinstance(innermost_one, UsageReading) else None
+        self._events = innermost_one if isinstance(innermost_one, EventReading) and tell is not None else None
         self._tells = counter_for(innermost_one)
         self._deeds = Deeds()
         self._told = UNUSED
@@ -219,6 +258,9 @@ class MeteredReading:
         return evolve(reply, usage=self._told + Usage(tool_calls=self._tool_calls))
 
     def _look(self, text: str) -> None:
+        if self._events is not None and self._tell is not None:
+            for event in self._events.events:
+                self._tell(event)
         if self._tells is not None:
             calls = sum(1 for deed in self._tells(text) if deed.is_tool and self._deeds.is_new(deed))
             self._tool_calls += calls

@@ -91,6 +91,7 @@ def claude():
     parser.add_argument("-p", action="store_true", required=True)
     parser.add_argument("--output-format", choices=["stream-json"], required=True)
     parser.add_argument("--verbose", action="store_true", required=True)
+    parser.add_argument("--include-partial-messages", action="store_true")
     parser.add_argument("--permission-mode", choices=["acceptEdits", "bypassPermissions"], required=True)
     parser.add_argument("--resume")
     asked = parser.parse_args()
@@ -145,11 +146,11 @@ def codex():
 
 def aider():
     flags = ["yes-always", "no-auto-commits", "no-dirty-commits", "no-gitignore", "no-check-update", "no-pretty", "no-stream"]
-    flags += ["no-show-release-notes", "no-detect-urls", "no-suggest-shell-commands", "restore-chat-history"]
+    flags += ["no-show-release-notes", "no-detect-urls", "no-suggest-shell-commands", "restore-chat-history", "no-analytics"]
     parser = argparse.ArgumentParser(allow_abbrev=False)
     for flag in flags:
         parser.add_argument(f"--{flag}", action="store_true")
-    for option in ("chat-history-file", "input-history-file", "message-file"):
+    for option in ("chat-history-file", "input-history-file", "message-file", "analytics-log"):
         parser.add_argument(f"--{option}", required=True)
     asked = parser.parse_args()
     history = Path(asked.chat_history_file)

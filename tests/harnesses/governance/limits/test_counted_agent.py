@@ -11,7 +11,11 @@ import trio
 
 from harnesses.agent import Agent
 from harnesses.agents import CommandAgent, aider, claude_code, codex
-from harnesses.agents.command.agent_output import AiderReading, ClaudeCodeReading, CodexReading, PlainReading, loaded
+from harnesses.agents.command.agent_output import PlainReading
+from harnesses.agents.command.aider_output import AiderReading
+from harnesses.agents.command.claude_code_output import ClaudeCodeReading
+from harnesses.agents.command.codex_output import CodexReading
+from harnesses.agents.command.output_json import loaded
 from harnesses.agents.command.stream_counts import Deed, Deeds, MeteredReading, counter_for
 from harnesses.features import FailFast, Feature, FeatureHarness, RunPolicy, TurnResult, accept_all
 from harnesses.features.feature_record import FeatureState
