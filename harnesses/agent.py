@@ -17,7 +17,7 @@ from attrs import field, fields, frozen
 
 from harnesses.agent_services import AgentServices, enter_services, leave_services, take_services
 from harnesses.agent_spans import AgentSpan, NoSpan, SpanValue
-from harnesses.budgets.budget import FIELDS, NOTHING, Budget
+from harnesses.budgets.budget import FIELDS, NOTHING, Budget, Spend
 from harnesses.budgets.spending import Spending
 from harnesses.budgets.usage import REPORTABLE, Usage
 from harnesses.effects.approval import Action
@@ -57,6 +57,9 @@ class AgentRun(Generic[StateT, InputT]):
             thread: id of a conversation that outlives this call; `usage` is then its running total, and only what has not been
                 charged for it yet is charged.
         """
+
+    def recall(self, usage: Usage) -> None:
+        """Add usage that an earlier attempt at the step has charged to the usage of this call, without charging it again."""
 
     @overload
     async def once(
@@ -104,6 +107,8 @@ class AgentRun(Generic[StateT, InputT]):
 
         Args:
             key: identity of the effect within this agent call. Other calls of the same agent may use it too.
+            idempotent: for what may be repeated if it is cut off, such as a model call. Its intent is stored without waiting,
+                so that it costs one commit that is waited for; once its result is stored it is never repeated.
         """
         how: dict[str, Any] = {"reconcile": reconcile, "idempotent": idempotent, "timeout_s": timeout_s, "approval": approval}
         return await self._services().once(key, function, args, **how, errors=errors, dangerous=dangerous)
@@ -128,9 +133,18 @@ class AgentRun(Generic[StateT, InputT]):
         """The prefix of the keys of this call's effects, which identifies the call within the step: `coder#1/`."""
         return self._services().scope
 
-    def spending(self, *, tokens: int = 0, money: Decimal = NOTHING.money, tool_calls: int = 0, turns: int = 0) -> Spending:
+    def spending(
+        self,
+        *,
+        tokens: int = 0,
+        money: Decimal = NOTHING.money,
+        tool_calls: int = 0,
+        turns: int = 0,
+        on_cutoff: Spend | None = None,
+    ) -> Spending:
         """Reserve budget for the duration of an `async with` block; see `BaseHarness.spending`."""
-        return self._services().spending(tokens=tokens, money=money, tool_calls=tool_calls, turns=turns)
+        most = Spend(turns=turns, tool_calls=tool_calls, tokens=tokens, money=money)
+        return self._services().spending(most, on_cutoff)
 
     def tell(self, event: object) -> None:
         """Pass on a streamed event, such as a piece of text, to whoever follows the harness. Neither waits nor raises."""
@@ -172,6 +186,11 @@ class _HeardRun(AgentRun[StateT, InputT]):
     def charge(self, usage: Usage, *, thread: str = "") -> None:
         if self.charged_by is not None:
             self.charged_by(usage, thread=thread)
+
+    def recall(self, usage: Usage) -> None:
+        # Only a bill of `run_agent` knows of attempts.
+        if (recall := getattr(getattr(self.charged_by, "__self__", None), "recall", None)) is not None:
+            recall(usage)
 
     def _services(self) -> AgentServices:
         return self.services or self._alone

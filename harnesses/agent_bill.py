@@ -78,6 +78,8 @@ class Bill:
         """The scope around the agent call; cancelled when a limit is reached."""
         self.usage = UNUSED
         """Total usage charged so far."""
+        self.recalled = UNUSED
+        """Usage that was charged in an earlier attempt at the step."""
         self.over = ""
         """Why the agent was stopped; empty while it may go on."""
         self.has_reported = False
@@ -98,6 +100,13 @@ class Bill:
         return not self._turns
 
     @property
+    def total(self) -> Usage:
+        """Usage charged for the call, now and in earlier attempts at the step."""
+        if not self.recalled:
+            return self.usage
+        return evolve(self.usage + self.recalled, turns=1)
+
+    @property
     def is_told(self) -> bool:
         """Whether the agent's usage is known: it has reported, or its tool calls are counted."""
         return self.has_reported or self._calls_counted > 0
@@ -111,6 +120,11 @@ class Bill:
         if not thread:
             usage = evolve(usage, tool_calls=self._new_calls(told=usage.tool_calls))
         self._add(usage, thread)
+
+    def recall(self, usage: Usage) -> None:
+        """Add usage that was charged in an earlier attempt."""
+        self.has_reported = True
+        self.recalled += usage
 
     async def count_call(self) -> None:
         """Charge a tool call that is about to be made, or refuse it uncharged if none is left.
@@ -223,7 +237,8 @@ async def billed(bill: Bill, ask: Callable[[], Awaitable[AnswerT]], *, is_shared
     if bill.over:
         raise BudgetExhausted(bill.over)
     assert answers
-    return with_usage(answer, bill.usage) if reported is not None and bill.is_charged else answers[0]
+    total = bill.total
+    return with_usage(answer, total) if reported is not None and total else answers[0]
 
 
 def current_bill() -> Bill | None:

@@ -1,11 +1,7 @@
 """`AgentServices`: what one agent call may use of its harness: effects, budget, streamed events and spans.
 
-Invariant: the keys of its effects begin with the agent's name and the number of its call within the step, or the key that the
-caller gave, so that no two calls share a record and a resumed attempt finds its own.
-
-    coder#1/edit           effect "edit" of the first call of agent "coder" in the step in progress
-    coder:parser/edit      the same in a call `run_agent(coder, …, key="parser")`
-    lead#1/coder#2/edit    in the second call of "coder" by "lead", through `Agent.run`
+Invariant: the keys of its effects begin with the scope of the call, so that no two calls share a record and a resumed attempt
+finds its own; see `harnesses.effects.effect_scopes`.
 
 The services of an agent that is awaited alone keep everything in memory.
 """
@@ -15,25 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from copy import copy
-from decimal import Decimal
-from hashlib import sha256
 from typing import Any, Protocol
-from urllib.parse import quote
 
 from trio.lowlevel import cancel_shielded_checkpoint
 
 from harnesses.agent_spans import NO_SPAN, AgentSpan, NoSpan, SpanSink
 from harnesses.attachments import Attachment, attachment, turns_of
-from harnesses.budgets.budget import NOTHING, Spend
+from harnesses.budgets.budget import Spend
 from harnesses.budgets.spending import BudgetAccount, Spending
+from harnesses.budgets.usage import overspent
 from harnesses.control import Control
 from harnesses.effects.approval import Action, ApprovalRule, Grant, action_of
-from harnesses.effects.effect import MAX_KEY, Effect, Journal
+from harnesses.effects.effect import Effect, Journal
+from harnesses.effects.effect_scopes import scope_of, scoped
 from harnesses.effects.once import Effects
-from harnesses.errors import HarnessError, Waiting, located
-
-_MOST_NAME = 60
-"""Characters of an agent's name, or of a call's key, in the keys of its effects; a longer one is shortened by its hash."""
+from harnesses.errors import BudgetExhausted, HarnessError, Waiting, located
 
 
 class EffectServices(Journal, Protocol):
@@ -119,16 +111,21 @@ class AgentServices:
 
     async def once(self, key: str, function: Callable[..., Any], args: tuple[Any, ...], **how: Any) -> Any:
         """Run an effect of this call; see `AgentRun.once`."""
-        return await run_effect(self._runtime, self._where, self._scoped(key), function, args, **how)
+        runtime, stored = self._runtime, self._scoped(key)
+        await runtime.control.wait_resumed()
+        if runtime.till is not None and runtime.effects.recorded(stored) is None:
+            why = overspent(runtime.till.accounts())
+            if why:
+                raise BudgetExhausted(why)
+        return await run_effect(runtime, self._where, stored, function, args, **how, is_hasty=True)
 
     def recorded(self, key: str) -> Effect | None:
         """Return one recorded effect of this call; see `AgentRun.recorded`."""
         return self._runtime.effects.recorded(self._scoped(key))
 
-    def spending(self, *, tokens: int = 0, money: Decimal = NOTHING.money, tool_calls: int = 0, turns: int = 0) -> Spending:
+    def spending(self, most: Spend, on_cutoff: Spend | None) -> Spending:
         """Reserve budget for an `async with` block; see `AgentRun.spending`."""
-        most = Spend(turns=turns, tool_calls=tool_calls, tokens=tokens, money=money)
-        return Spending(self._runtime.till, most, self._runtime.control.watch)
+        return Spending(self._runtime.till, most, self._runtime.control.watch, on_cutoff=on_cutoff)
 
     def attach(self, kind: str, value: object) -> None:
         """Record something beside the step in progress; see `AgentRun.attach`."""
@@ -174,7 +171,7 @@ class AgentServices:
 
     def _scoped(self, key: str) -> str:
         # A key that is no text, or empty, is refused by `once`.
-        return shortened(f"{self.scope}{key}", MAX_KEY) if isinstance(key, str) and key else key  # pyright: ignore[reportUnnecessaryIsInstance]
+        return scoped(self.scope, key) if isinstance(key, str) and key else key  # pyright: ignore[reportUnnecessaryIsInstance]
 
 
 _current: ContextVar[AgentServices | None] = ContextVar("harnesses.agent_services", default=None)
@@ -189,26 +186,6 @@ def take_services(agent: str) -> AgentServices | None:
         return None if services is None else services.below(agent)
     services.is_taken = True
     return services
-
-
-def scope_of(agent: str, call: int | str) -> str:
-    """Return the prefix of the keys of one agent call.
-
-    Args:
-        call: number of the agent's call within the step, or the key that its caller gave.
-    """
-    name = shortened(quote(agent, safe=" ", errors="replace"), _MOST_NAME)
-    if isinstance(call, int):
-        return f"{name}#{call}/"
-    return f"{name}:{shortened(quote(call, safe=' :', errors='replace'), _MOST_NAME)}/"
-
-
-def shortened(text: str, most: int) -> str:
-    """Return a text of at most `most` characters: a longer one ends in the hash of the whole."""
-    if len(text) <= most:
-        return text
-    digest = sha256(text.encode(errors="surrogatepass")).hexdigest()[:20]
-    return f"{text[: most - 21]}~{digest}"
 
 
 class _Alone:

@@ -20,7 +20,7 @@ from trio.lowlevel import Task, checkpoint, current_task
 
 from harnesses.agent import Agent, unheld
 from harnesses.agent_bill import Bill, billed, calls_limit, check_held, check_left, takes_charge
-from harnesses.agent_services import AgentServices, enter_services, leave_services, run_effect, scope_of
+from harnesses.agent_services import AgentServices, enter_services, leave_services, run_effect
 from harnesses.attachments import attachment
 from harnesses.budgets.budget import NOTHING, UNLIMITED, Budget, Spend
 from harnesses.budgets.spending import Spending, left, limits, settled_here
@@ -259,12 +259,14 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
             return answer
         finally:
             leave_services(token)
+            if runtime is not None and services is not None:
+                runtime.effects.end_call(services.scope)
             if watch is not None:
                 watch.end("agent", since)
 
     def _services_for(self, agent: str, key: str, runtime: Runtime) -> AgentServices:
         """Return the services for the next call of an agent in the step in progress."""
-        scope = scope_of(agent, key or runtime.effects.number_of_call(agent))
+        scope = runtime.effects.begin_call(agent, key)
         # An older runtime may have neither.
         tell, spans = getattr(runtime, "tell", None), getattr(runtime, "spans", None)
         return AgentServices(agent, scope, runtime, where=self._where, tell=tell, spans=spans)
@@ -438,7 +440,15 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         )
         return self._surroundings("start_child").start_child(order)
 
-    def spending(self, *, tokens: int = 0, money: Decimal = NOTHING.money, tool_calls: int = 0, turns: int = 0) -> Spending:
+    def spending(
+        self,
+        *,
+        tokens: int = 0,
+        money: Decimal = NOTHING.money,
+        tool_calls: int = 0,
+        turns: int = 0,
+        on_cutoff: Spend | None = None,
+    ) -> Spending:
         """Reserve budget, as an upper bound, for the duration of an `async with` block.
 
             async with self.spending(tokens=2000, money=Decimal("0.05")) as spend:
@@ -446,15 +456,19 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
                 spend.settle(tokens=answer.tokens, money=answer.price)
 
         The reservation is on disk before the block is entered. Whatever is not settled in the block is charged in full, also
-        if the program crashes in it. Entering waits for other harnesses' reservations that may be given back, so keep the
-        block short and do not wait for another harness in it.
+        if the program crashes in it. What is settled beyond the reservation is charged too. Entering waits for other
+        harnesses' reservations that may be given back, so keep the block short and do not wait for another harness in it.
+
+        Args:
+            on_cutoff: what is charged if the block ends without `settle`, or the program dies in it, for a spender who knows
+                what a call that is cut off costs at most; None for the whole reservation.
 
         Raises, on entering:
             BudgetExhausted: the budget is too small. Do not catch it: the outcome is then "budget spent".
         """
         most = Spend(turns=turns, tool_calls=tool_calls, tokens=tokens, money=money)
         runtime = self._surroundings("spending")
-        return Spending(runtime.till, most, runtime.control.watch)
+        return Spending(runtime.till, most, runtime.control.watch, on_cutoff=on_cutoff)
 
     @_Look
     def budget(self) -> Budget:

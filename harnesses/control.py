@@ -37,16 +37,25 @@ class Ending(StrEnum):
 
 @define
 class _Parked:
-    """Time limits saved while the clocks are stopped."""
+    """The deadline saved while an approval is pending."""
 
     since: float
     deadline: float
     limit: float
-    step_until: float
-    work_until: float
     watched: float
     times: int = 0
     over: trio.Event = field(factory=trio.Event)
+
+
+@define
+class _Stood:
+    """The limits of a step saved while its clocks stand still."""
+
+    since: float
+    step_until: float
+    work_until: float
+    reasons: int = 0
+    """What they stand still for: approvals that are pending, a pause within the step."""
 
 
 class Control:
@@ -65,13 +74,16 @@ class Control:
         "_naps",
         "_overworked",
         "_parked",
+        "_resumed",
         "_scope",
         "_step_until",
+        "_stood",
         "aborted",
         "ending",
         "failure",
         "grace_s",
         "held",
+        "on_stood",
         "parked_s",
         "paused",
         "step_timeout_s",
@@ -106,6 +118,11 @@ class Control:
         self._overworked = False
         self._step_until = inf
         self._parked: _Parked | None = None
+        self._stood: _Stood | None = None
+        self._resumed: trio.Event | None = None
+        """Set when the pause is over that a task waits for within the step."""
+        self.on_stood: Callable[[float], object] = float
+        """Called with the seconds that the clocks of the step have stood still."""
         self.parked_s = 0.0
         """Seconds spent waiting for human approval; the deadline is extended by as much."""
 
@@ -149,6 +166,7 @@ class Control:
     def resume(self) -> None:
         """Release a paused harness."""
         self.paused = False
+        self._end_pause()
         self.held = self.stopping
         self.wake()
 
@@ -158,6 +176,7 @@ class Control:
         self.grace_s = min(grace_s, self.grace_s) if self.stopping else grace_s
         self.stopping = self.held = True
         self._set_limit(min(self._limit, trio.current_time() + self.grace_s))
+        self._end_pause()
         for nap in self._naps or ():
             nap.cancel()
         self.wake()
@@ -206,6 +225,8 @@ class Control:
         """Note whether the step has exceeded its working time."""
         self._overworked = self._overworked or trio.current_time() >= self.work_until
         self.work_until = inf
+        if self._stood is not None:
+            self._stood.work_until = inf
 
     def overdue(self) -> bool:
         """Return whether the harness has run out of time, even if it caught the resulting cancellation and went on."""
@@ -226,6 +247,26 @@ class Control:
     async def gate(self) -> None:
         """Wait while paused. Not cancellable: only `resume`, `stop` and `abort` end the wait."""
         await self.hold(lambda: not self.paused)
+
+    async def wait_resumed(self) -> None:
+        """Wait within a step while the harness is paused. Step timeout and working time stand still until it is resumed.
+
+        Raises:
+            Stopping: the harness is being stopped.
+        """
+        while self.paused:
+            if self.stopping:
+                raise Stopping
+            if self._resumed is None:
+                self._resumed = trio.Event()
+                self._stop_clocks()
+            await self.wait(self._resumed.wait)
+
+    def _end_pause(self) -> None:
+        resumed, self._resumed = self._resumed, None
+        if resumed is not None:
+            self._run_clocks()
+            resumed.set()
 
     async def hold(self, released: Callable[[], object]) -> None:
         """Wait until `released()` is true, checking after each `wake`. Not cancellable: only `stop` and `abort` end it
@@ -265,23 +306,20 @@ class Control:
     def park(self) -> None:
         """Stop the harness's clocks: step timeout, deadline, working time. Calls nest; each needs an `unpark`."""
         if self._parked is None:
-            watched = self.watch.begin()
-            self._parked = _Parked(
-                trio.current_time(), self._deadline, self._limit, self._step_until, self.work_until, watched
-            )
-            self._deadline = self._step_until = self.work_until = inf
+            self._parked = _Parked(trio.current_time(), self._deadline, self._limit, self.watch.begin())
+            self._deadline = inf
             if not self.stopping:
                 self._limit = inf
-            self._set_scope()
+            self._stop_clocks()
         self._parked.times += 1
 
-    def unpark(self) -> float:
-        """Restart the clocks; return the seconds they stood still, or 0 while other approvals are pending."""
+    def unpark(self) -> None:
+        """Restart the clocks, unless other approvals are pending."""
         parked = self._parked
         assert parked is not None
         parked.times -= 1
         if parked.times:
-            return 0.0
+            return
         self._parked = None
         parked.over.set()
         stood_s = trio.current_time() - parked.since
@@ -290,10 +328,28 @@ class Control:
         # An order given meanwhile applies if it is sooner.
         self._deadline = min(self._deadline, parked.deadline + stood_s)
         self._limit = min(self._limit, parked.limit + stood_s)
-        self._step_until = parked.step_until + stood_s
-        self.work_until = parked.work_until + stood_s
+        self._run_clocks()
+
+    def _stop_clocks(self) -> None:
+        """Stop step timeout and working time for one more reason."""
+        if self._stood is None:
+            self._stood = _Stood(trio.current_time(), self._step_until, self.work_until)
+            self._step_until = self.work_until = inf
+        self._stood.reasons += 1
         self._set_scope()
-        return stood_s
+
+    def _run_clocks(self) -> None:
+        """Run step timeout and working time on when the last reason to stop them has gone."""
+        stood = self._stood
+        assert stood is not None
+        stood.reasons -= 1
+        if not stood.reasons:
+            self._stood = None
+            stood_s = trio.current_time() - stood.since
+            self._step_until = stood.step_until + stood_s
+            self.work_until = stood.work_until + stood_s
+            self.on_stood(stood_s)
+        self._set_scope()
 
     def _set_scope(self) -> None:
         if self._scope is not None and not self._scope.cancel_called:

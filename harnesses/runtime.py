@@ -261,9 +261,7 @@ class LocalRuntime:
             answer = self._approver(key, action)
             given = await answer if isinstance(answer, Awaitable) else answer
         finally:
-            stood_s = self.control.unpark()
-            if self.meter is not None:
-                self.meter.go_on(stood_s)
+            self.control.unpark()
         if given is not True:
             raise ApprovalDenied(f"{key!r}: {action.summary}: approval was denied")
         return Grant("", "approver")

@@ -1,8 +1,9 @@
 """Budget arithmetic: limits, spends, and the decision whether another spend is allowed. Pure.
 
-Invariant: the sum of spent and reserved amounts never exceeds a limit, because every spend is reserved first and a reservation
-that does not fit is refused. A reservation is settled with the amount actually spent, and the rest is released; one that is
-never settled, because its owner crashed, is charged in full.
+Invariant: the sum of spent and reserved amounts never exceeds a limit, as long as nobody spends more than was reserved: every
+spend is reserved first and a reservation that does not fit is refused. A reservation is settled with what was spent, and the
+rest is released. What was spent beyond a reservation is charged too; past a limit nothing more is granted. A
+reservation that is never settled, because its owner crashed, is charged in full unless it says what to charge then.
 
     limit   ├──────── spent ────────┼─── reserved ───┼───── left ─────┤
                                     settle ◄──┘        └──► reserve

@@ -47,6 +47,13 @@ class Reservation:
     pools: tuple[str, ...]
     owner: Owner
     amounts: Spend
+    on_cutoff: Spend | None = None
+    """What is charged if it is never settled; None for all of it."""
+
+    @property
+    def forfeited(self) -> Spend:
+        """What is charged if it is never settled."""
+        return self.amounts if self.on_cutoff is None else self.on_cutoff
 
 
 @frozen
@@ -76,18 +83,6 @@ def decide(chain: Mapping[str, Account], asked: Spend, held: Spend = NOTHING) ->
     if any(getattr(held, name) for name in FIELDS[FIELDS.index(first.field) :]):
         return Denied(first.field, first.limit, first.spent, first.reserved, first.asked, first.pool)
     return first
-
-
-def charge(id: int, reserved: Spend, actual: Spend) -> tuple[Spend, HarnessMisuse | None]:
-    """Return what to charge for a reservation of which `actual` was spent, and an error if that exceeds the reservation."""
-    name = actual.exceeds(reserved)
-    if name is None:
-        return actual, None
-    most, was = getattr(reserved, name), getattr(actual, name)
-    return reserved, HarnessMisuse(
-        f"reservation {id} was overspent: expected at most the {most} {name} reserved, got {was}; "
-        "it is charged in full; reserve the most that can be spent"
-    )
 
 
 def not_open(id: int) -> HarnessMisuse:
@@ -127,15 +122,21 @@ class Pools:
         self._accounts[pool] = account = evolve(self.account(pool), budget=budget)
         return account
 
-    def reserve(self, pools: Sequence[str], owner: Owner, asked: Spend) -> Reserved | Later | Denied:
-        """Reserve in all of the pools, or in none."""
+    def reserve(
+        self, pools: Sequence[str], owner: Owner, asked: Spend, on_cutoff: Spend | None = None
+    ) -> Reserved | Later | Denied:
+        """Reserve in all of the pools, or in none.
+
+        Args:
+            on_cutoff: what `forfeit` charges; None for the whole reservation.
+        """
         chain = {pool: self.account(pool) for pool in pools}
         verdict = decide(chain, asked, self.held(owner))
         if not isinstance(verdict, Granted):
             return verdict
         self._accounts.update({pool: account.reserve(asked) for pool, account in chain.items()})
         self._last += 1
-        reservation = Reservation(self._last, merged(pools), owner, asked)
+        reservation = Reservation(self._last, merged(pools), owner, asked, on_cutoff)
         self._open[reservation.id] = self._by_owner.setdefault(owner, {})[reservation.id] = reservation
         return Reserved(reservation.id)
 
@@ -148,25 +149,22 @@ class Pools:
         self._accounts[pool] = account
 
     def settle(self, id: int, actual: Spend) -> Spend:
-        """Charge what was spent of a reservation, release the rest, and return what was charged.
+        """Charge what was spent, even if it is more than was reserved, release the rest, and return what was charged.
 
         Raises:
-            HarnessMisuse: the reservation does not exist; or more was spent than reserved, and charged in full.
+            HarnessMisuse: the reservation does not exist.
         """
         reservation = self._open.get(id)
         if reservation is None:
             raise not_open(id)
-        charged, error = charge(id, reservation.amounts, actual)
-        self._close(reservation, charged)
-        if error is not None:
-            raise error
-        return charged
+        self._close(reservation, actual)
+        return actual
 
     def forfeit(self, owner: Owner) -> tuple[Reservation, ...]:
-        """Charge all open reservations of an owner in full, since it is unknown how much was spent."""
+        """Charge the open reservations of an owner, in full or as they say, since it is unknown how much was spent."""
         lost = self.reservations(owner)
         for reservation in lost:
-            self._close(reservation, reservation.amounts)
+            self._close(reservation, reservation.forfeited)
         return lost
 
     def _close(self, reservation: Reservation, charged: Spend) -> None:

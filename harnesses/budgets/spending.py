@@ -28,10 +28,11 @@ _settled: ContextVar[frozenset[str]] = ContextVar("harnesses.budgets.spending.se
 class BudgetAccount(Protocol):
     """Budget account of one attempt: its spends are charged to every pool of its chain."""
 
-    async def reserve(self, amounts: Spend, *, between_steps: bool = False) -> int:
+    async def reserve(self, amounts: Spend, *, between_steps: bool = False, on_cutoff: Spend | None = None) -> int:
         """Reserve the amounts; return the reservation's id once it is on disk. May wait for other harnesses to release theirs.
 
         Args:
+            on_cutoff: what is charged if it is never settled, because the program died; None for all of it.
             between_steps: whether the loop itself waits, which cancellation must not interrupt. An order to stop ends the
                 wait; the id is then 0 and nothing is reserved.
 
@@ -42,11 +43,7 @@ class BudgetAccount(Protocol):
         ...
 
     async def settle(self, id: int, actual: Spend) -> None:
-        """Charge what was spent, and wait until that is on disk. The wait is shielded from cancellation.
-
-        Raises:
-            HarnessMisuse: more was spent than reserved; it was charged in full.
-        """
+        """Charge what was spent, and wait until that is on disk. The wait is shielded from cancellation."""
         ...
 
     def settle_soon(self, id: int, actual: Spend) -> None:
@@ -96,9 +93,9 @@ class LocalBudgetAccount:
         self._pools = Pools()
         self._pools.fund(name, budget)
 
-    async def reserve(self, amounts: Spend, *, between_steps: bool = False) -> int:
+    async def reserve(self, amounts: Spend, *, between_steps: bool = False, on_cutoff: Spend | None = None) -> int:
         await cancel_shielded_checkpoint()
-        result = self._pools.reserve((self._name,), self._name, amounts)
+        result = self._pools.reserve((self._name,), self._name, amounts, on_cutoff)
         if isinstance(result, Reserved):
             return result.id
         raise BudgetExhausted(str(result))
@@ -138,7 +135,7 @@ class LocalBudgetAccount:
         self._pools.fund(self._name, budget)
 
     def end_attempt(self) -> None:
-        """Charge open reservations in full, since it is unknown how much was spent."""
+        """Charge open reservations, since it is unknown how much was spent."""
         self._pools.forfeit(self._name)
 
 
@@ -147,14 +144,31 @@ class Spending:
 
     Args:
         till: the budget account; None if there is no budget, and nothing is recorded.
-        most: the amount to reserve; no more may be spent.
+        most: the amount to reserve.
         watch: called with how long the reservation was waited for.
+        on_cutoff: what is charged if the block ends without `settle`, or the program dies in it; None for all of `most`.
+
+    Raises:
+        HarnessMisuse: `on_cutoff` is more than `most`.
     """
 
-    __slots__ = ("_actual", "_before", "_id", "_till", "_watch", "most")
+    __slots__ = ("_actual", "_before", "_id", "_on_cutoff", "_till", "_watch", "most")
 
-    def __init__(self, till: BudgetAccount | None, most: Spend, watch: Stopwatch | None = None) -> None:
+    def __init__(
+        self,
+        till: BudgetAccount | None,
+        most: Spend,
+        watch: Stopwatch | None = None,
+        *,
+        on_cutoff: Spend | None = None,
+    ) -> None:
+        if on_cutoff is not None and (name := on_cutoff.exceeds(most)) is not None:
+            raise HarnessMisuse(
+                f"spending: on_cutoff: expected at most the {getattr(most, name)} {name} reserved, "
+                f"got {getattr(on_cutoff, name)}; reserve the most that can be spent"
+            )
         self.most = most
+        self._on_cutoff = on_cutoff
         self._watch = watch or Stopwatch()
         self._till = till if most else None
         self._id = 0
@@ -166,20 +180,15 @@ class Spending:
     ) -> None:
         """Set the amount actually spent; the rest of the reservation is released on leaving.
 
-        Without this call the whole reservation is charged.
+        What was spent beyond the reservation is charged as well. If that is past a limit, the next reservation, and the next
+        effect of an agent, raise `BudgetExhausted`. Without this call the whole reservation is charged, or `on_cutoff`.
 
         Raises:
-            HarnessMisuse: more was spent than reserved. All of the reservation is charged.
+            HarnessMisuse: it was called before.
         """
         if self._actual is not None:
             raise HarnessMisuse(f"spending: settled already with {self._actual.plain()}: expected one call")
-        actual = Spend(turns=turns, tool_calls=tool_calls, tokens=tokens, money=money, steps=steps)
-        self._actual = actual
-        if (name := actual.exceeds(self.most)) is not None:
-            raise HarnessMisuse(
-                f"spending: more {name} spent than reserved: expected at most {getattr(self.most, name)}, "
-                f"got {getattr(actual, name)}; reserve the most that can be spent"
-            )
+        self._actual = Spend(turns=turns, tool_calls=tool_calls, tokens=tokens, money=money, steps=steps)
 
     async def __aenter__(self) -> Spending:
         await checkpoint_if_cancelled()
@@ -188,7 +197,8 @@ class Spending:
             return self
         since = self._watch.begin()
         try:
-            self._id = await self._till.reserve(self.most)
+            how: dict[str, Any] = {} if self._on_cutoff is None else {"on_cutoff": self._on_cutoff}
+            self._id = await self._till.reserve(self.most, **how)
         finally:
             self._watch.end("waiting", since)
         try:
@@ -207,9 +217,5 @@ class Spending:
             await cancel_shielded_checkpoint()
             return
         _settled.set(self._before)
-        try:
-            await self._till.settle(self._id, self.most if self._actual is None else self._actual)
-        except HarnessMisuse:
-            # `settle` has already raised for an overspend.
-            if error is None:
-                raise
+        unknown = self.most if self._on_cutoff is None else self._on_cutoff
+        await self._till.settle(self._id, unknown if self._actual is None else self._actual)

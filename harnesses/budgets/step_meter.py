@@ -40,6 +40,7 @@ class Meter:
         """Whether working time is limited, and so counted."""
         self._till = till
         self._control = control
+        control.on_stood = self.go_on
         self._slice_s = slice_s
         self._open: list[tuple[int, float]] = []
         """Reservations for the step in progress, with the seconds of each; the first one includes the step itself."""
@@ -81,7 +82,7 @@ class Meter:
             self._control.end_work()
 
     def go_on(self, stood_s: float) -> None:
-        """Resume the clock after an approval wait of `stood_s` seconds."""
+        """Resume the clock after it has stood still for `stood_s` seconds."""
         if self._begun != inf:
             self._begun = min(self._begun + stood_s, trio.current_time())
             self._news.set()

@@ -235,6 +235,16 @@ def spent_up(accounts: Iterable[Account], names: Iterable[str]) -> str:
     return ""
 
 
+def overspent(accounts: Iterable[Account]) -> str:
+    """Return the message of `BudgetExhausted` for the first limit that was exceeded; empty if none was."""
+    for account in accounts:
+        for name in FIELDS:
+            limit, spent = getattr(account.budget, name), getattr(account.spent, name)
+            if limit is not None and spent > limit:
+                return f"more is spent than its budget of {name} allows: limit {limit}, spent {spent}; {_REMEDY}"
+    return ""
+
+
 _REMEDY = "raise the budget and start again"
 
 

@@ -169,6 +169,8 @@ class Entry:
     """`operator` if a person settled it; else empty."""
     busy: bool = False
     """Whether a call of `once` is working on it."""
+    journal: Journal | None = None
+    """Where that call notes what becomes of it."""
     seen: RecordedEffect | None = None
 
     @property

@@ -177,6 +177,7 @@ class EffectCall:
         decode: decodes a stored result.
         most: size limit of the result, in bytes.
         keeps: whether an error of the function is its result.
+        is_hasty: whether the function of an idempotent effect is called without waiting until the intent is stored.
     """
 
     _journal: Journal
@@ -186,6 +187,7 @@ class EffectCall:
     _decode: Decode
     _most: int
     _keeps: bool = False
+    _is_hasty: bool = False
 
     async def resume(self) -> bool:
         """Return whether the effect is done; False if it may be done now.
@@ -230,8 +232,8 @@ class EffectCall:
         # An earlier call of an idempotent effect may have happened; not starting this one does not undo that.
         unbegun = EffectOutcome.UNKNOWN if self._entry.outcome in OPEN and not is_new else EffectOutcome.NOT_DONE
         intent = self._entry.intent()
-        if self._entry.idempotent:
-            # Should it be lost, the effect is run again, which does no harm. It saves waiting for a commit.
+        if self._entry.idempotent and self._is_hasty:
+            # Should it be lost, the effect is run again, which does no harm.
             self._journal.note_soon("intent", intent)
         else:
             await self._journal.note("intent", intent)

@@ -24,7 +24,7 @@ from typing import Any
 
 import trio
 
-from harnesses.data.large_values import ReadFile, cannot_read
+from harnesses.data.large_values import ReadFile, StoredText, cannot_read
 from harnesses.data.record_size import CEILING_BYTES, check_size
 from harnesses.effects.approval import Action
 from harnesses.effects.effect import (
@@ -44,6 +44,7 @@ from harnesses.effects.effect import (
     entries_of,
 )
 from harnesses.effects.effect_call import EffectCall, as_plain_data, result_decoder
+from harnesses.effects.effect_scopes import scope_of
 from harnesses.errors import HarnessMisuse, Refused, UnknownOutcome, one_of
 
 MAX_EFFECTS = 100_000
@@ -57,13 +58,17 @@ class Effects:
         most: size limit of the arguments or the result of one effect, in bytes.
     """
 
-    __slots__ = ("_calls", "_entries", "_most", "_recording", "closed")
+    __slots__ = ("_calls", "_entries", "_live", "_most", "_recording", "closed", "late")
 
     def __init__(self, most: int = CEILING_BYTES) -> None:
         self._most = most
         self._entries: dict[str, Entry] = {}
         self._calls: dict[str, int] | None = None
         """Calls of each agent within the step in progress."""
+        self._live: dict[str, int] = {}
+        """Scopes of the agent calls that are running: prefixes of the keys of their effects."""
+        self.late: list[tuple[Journal, str, str]] = []
+        """Notes to be made when the step is recorded: a journal, and the kind and body of a record."""
         self.closed = False
         """Whether the step is being recorded: an effect that begins now belongs to the next step."""
         self._recording: trio.Event | None = None
@@ -85,21 +90,41 @@ class Effects:
         entry = self._entries.get(key)
         return None if entry is None else entry.effect
 
-    def number_of_call(self, agent: str) -> int:
-        """Count a call of an agent within the step in progress, anew in each attempt; return its number, from 1."""
-        if self._calls is None:
-            self._calls = {}
-        number = self._calls[agent] = self._calls.get(agent, 0) + 1
-        return number
+    def begin_call(self, agent: str, key: str) -> str:
+        """Note that an agent call has begun; return its scope, the prefix of the keys of its effects.
+
+        Args:
+            key: identity of the call within the step. Without one the calls of an agent are numbered within the step, anew in
+                each attempt; numbers of calls that are still running are not used again.
+        """
+        calls = self._calls = {} if self._calls is None else self._calls
+        scope = scope_of(agent, key) if key else ""
+        while not scope or (not key and scope in self._live):
+            number = calls[agent] = calls.get(agent, 0) + 1
+            scope = scope_of(agent, number)
+        self._live[scope] = self._live.get(scope, 0) + 1
+        return scope
+
+    def end_call(self, scope: str) -> None:
+        """Note that an agent call has ended."""
+        self._live[scope] = self._live.get(scope, 1) - 1
+        if not self._live[scope]:
+            del self._live[scope]
+
+    def _is_live(self, key: str) -> bool:
+        """Whether an effect belongs to an agent call that is running: it may go on while steps are recorded."""
+        return bool(self._live) and key.startswith(tuple(self._live))
 
     def close(self) -> None:
         """Close the step's effects before it is recorded.
 
         Raises:
-            HarnessMisuse: an effect is in progress.
+            HarnessMisuse: an effect is in progress, other than those of an agent that is called in the background.
             UnknownOutcome: the outcome of an effect is unknown.
         """
         for entry in self._entries.values():
+            if entry.busy and self._is_live(entry.key):
+                continue
             if entry.busy:
                 raise HarnessMisuse(
                     f"effect {entry.key!r} is under way at the yield of its step: expected it to be finished; await it before"
@@ -112,19 +137,34 @@ class Effects:
         self.closed = True
 
     def end_recording(self, *, recorded: bool) -> None:
-        """End the recording of the step; if it was recorded, its effects are forgotten."""
+        """End the recording of the step; if it was recorded, its effects are forgotten, except those of running agents."""
         self.closed = False
         if recorded:
-            self._entries.clear()
             self._calls = None
+            if not self._live:
+                self._entries.clear()
+            elif self._entries:
+                self._carry()
+        if self.late:
+            for journal, kind, body in self.late:
+                journal.note_soon(kind, body)
+            self.late.clear()
         if self._recording is not None:
             self._recording.set()
             self._recording = None
+
+    def _carry(self) -> None:
+        """Keep the effects of running agent calls; one in progress is begun in the next step as well, where it will end."""
+        self._entries = {key: entry for key, entry in self._entries.items() if self._is_live(key)}
+        for entry in self._entries.values():
+            if entry.journal is not None and entry.outcome is EffectOutcome.BEGUN:
+                entry.journal.note_soon("intent", entry.intent())
 
     def end_attempt(self) -> None:
         """Clear the in-progress marks: the attempt is over."""
         self.end_recording(recorded=False)
         self._calls = None
+        self._live.clear()
         for entry in self._entries.values():
             entry.busy = False
 
@@ -141,8 +181,13 @@ class Effects:
         approval: Action | None = None,
         errors: Errors = "raise",
         dangerous: bool = False,
+        is_hasty: bool = False,
     ) -> Any:
-        """Run an effect unless it is done; see `BaseHarness.once`."""
+        """Run an effect unless it is done; see `BaseHarness.once`.
+
+        Args:
+            is_hasty: whether to call the function of an idempotent effect without waiting until its intent is stored.
+        """
         check_key(key)
         check_timeout(key, timeout_s)
         check_errors(key, errors)
@@ -150,17 +195,17 @@ class Effects:
         decode = result_decoder(function)
         arguments = arguments_of(key, args)
         check_size(f"effect {key!r}: its arguments", arguments, self._most)
-        while self.closed:
-            self._recording = self._recording or trio.Event()
-            await self._recording.wait()
+        await self.wait_recorded()
         known = self._entries.get(key)
         entry = known or Entry(key, arguments)
         keeps = errors == "keep"
         flags = {"idempotent": idempotent, "keep": keeps and not dangerous}
-        call = EffectCall(journal, entry, args, reconcile, decode, self._most, keeps)
+        if self._is_live(key):
+            journal = _BackgroundJournal(journal, self)
+        call = EffectCall(journal, entry, args, reconcile, decode, self._most, keeps, is_hasty)
         if known is not None:
             entry.check_same(arguments)
-            with _at_work(entry, **flags):
+            with _at_work(entry, journal, **flags):
                 done = await call.resume()
             if done:
                 await trio.lowlevel.checkpoint()
@@ -170,8 +215,14 @@ class Effects:
             if len(self._entries) >= MAX_EFFECTS:
                 raise HarnessMisuse(f"once: expected at most {MAX_EFFECTS:,} effects in one step; yield in between")
             self._entries[key] = entry
-        with _at_work(entry, **flags):
+        with _at_work(entry, journal, **flags):
             return await call.act(function, approval, inf if timeout_s is None else timeout_s, is_new=known is None)
+
+    async def wait_recorded(self) -> None:
+        """Wait while the step is being recorded."""
+        while self.closed:
+            self._recording = self._recording or trio.Event()
+            await self._recording.wait()
 
     async def settle(self, journal: Journal, key: str, reconcile: Reconcile) -> EffectOutcome:
         """Find out the outcome of an effect without running it; see `BaseHarness.settle`."""
@@ -181,7 +232,7 @@ class Effects:
             raise HarnessMisuse(f"effect {key!r} is not on record for the step being made: {known}")
         if entry.outcome in OPEN and not entry.busy:
             args = tuple(entry.effect.arguments)
-            with _at_work(entry, idempotent=entry.idempotent, keep=entry.keep):
+            with _at_work(entry, journal, idempotent=entry.idempotent, keep=entry.keep):
                 try:
                     await EffectCall(journal, entry, args, reconcile, as_plain_data, self._most).ask()
                 except Refused:
@@ -191,11 +242,32 @@ class Effects:
 
 
 @contextmanager
-def _at_work(entry: Entry, *, idempotent: bool, keep: bool) -> Generator[None]:
+def _at_work(entry: Entry, journal: Journal, *, idempotent: bool, keep: bool) -> Generator[None]:
     """Mark an effect as in progress, so that other calls are refused."""
     # The latest flags count: a caller may have learnt that repeating does harm.
-    entry.busy, entry.idempotent, entry.keep = True, idempotent, keep
+    entry.busy, entry.journal, entry.idempotent, entry.keep = True, journal, idempotent, keep
     try:
         yield
     finally:
-        entry.busy = False
+        entry.busy, entry.journal = False, None
+
+
+class _BackgroundJournal:
+    """The journal of an agent call that may go on while steps are recorded: what is noted meanwhile is of the next step."""
+
+    def __init__(self, journal: Journal, effects: Effects) -> None:
+        self._journal = journal
+        self._effects = effects
+        self.redact, self.approve, self.check_latch = journal.redact, journal.approve, journal.check_latch
+
+    async def note(self, kind: str, body: str) -> StoredText | None:
+        if self._effects.closed:
+            with trio.CancelScope(shield=True):
+                await self._effects.wait_recorded()
+        return await self._journal.note(kind, body)
+
+    def note_soon(self, kind: str, body: str) -> None:
+        if self._effects.closed:
+            self._effects.late.append((self._journal, kind, body))
+        else:
+            self._journal.note_soon(kind, body)

@@ -73,7 +73,7 @@ from harnesses.pipeline.scheduling import (
     next_move,
     waits_for_person,
 )
-from harnesses.pipeline.stage_work import PipelineAgent
+from harnesses.pipeline.stage_work import Inspection, PipelineAgent, StageWork
 from harnesses.pipeline.step_writer import StepWriter
 from harnesses.pipeline.task_attempts import claim_task, hold_task, plan_run, reclaim_task, take_submission
 from harnesses.pipeline.upkeep import follow_messages, recall, remember, set_back_stale, stale_tasks, unremembered
@@ -212,7 +212,7 @@ class PipelineHarness(BaseHarness[PipelineState, PipelineInput, PipelineOutput])
         ended: Exception | Stopping | None = None
         try:
             async with trio.open_nursery() as nursery:
-                ask, limit_s = self.run_agent, self._agent_limit_s
+                ask, limit_s = self._ask, self._agent_limit_s
                 self._workers = Workers(nursery, self._plan, self._agents, self._judge, ask=ask, now=self.now, limit_s=limit_s)
                 while True:
                     try:
@@ -236,6 +236,10 @@ class PipelineHarness(BaseHarness[PipelineState, PipelineInput, PipelineOutput])
                 await aside(self._view.write)
         if ended is not None:
             raise ended
+
+    async def _ask(self, agent: PipelineAgent, work: StageWork | Inspection) -> object:
+        """Ask an agent about one claim. Its effects are recorded under that claim, since several agents work at once."""
+        return await self.run_agent(agent, work, key=f"{work.task.id} {work.claim.nonce}")
 
     async def _next(self) -> StepDraft | None:
         """Return the next step, after starting all work that can start; None at the end."""

@@ -17,7 +17,6 @@ import trio
 from attrs import evolve, frozen
 
 from harnesses.agent import Agent
-from harnesses.features.feature_record import Assignment
 from harnesses.features.turn_results import find_order
 from harnesses.governance.contracts.completeness import independent
 from harnesses.governance.evidence.attempt_verdict import Claim
@@ -28,7 +27,15 @@ from harnesses.pipeline.plan.ids import PipelineInvalid, TaskId
 from harnesses.pipeline.plan.pipeline_plan import PipelinePlan
 from harnesses.pipeline.plan.task import Task
 from harnesses.pipeline.run_folder.folder_files import remove_file
-from harnesses.pipeline.stage_work import Inspection, PipelineAgent, builder_json, error_text, read_submission, stage_work
+from harnesses.pipeline.stage_work import (
+    Inspection,
+    PipelineAgent,
+    StageWork,
+    builder_json,
+    error_text,
+    read_submission,
+    stage_work,
+)
 from harnesses.pipeline.transitions import built_of
 from harnesses.processes.threads import aside
 
@@ -110,7 +117,7 @@ def _validator(
 
 _PASSES = 4
 """Scheduler passes to wait, so that tasks ending at the same moment can all report."""
-Ask: TypeAlias = Callable[[PipelineAgent, Assignment], Awaitable[object]]
+Ask: TypeAlias = Callable[[PipelineAgent, StageWork | Inspection], Awaitable[object]]
 
 
 @frozen

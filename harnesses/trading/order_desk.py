@@ -15,7 +15,7 @@ import msgspec
 from attrs import evolve
 
 from harnesses.base import BaseHarness
-from harnesses.effects.effect import Answer, Confirmed, EffectOutcome, NotDone
+from harnesses.effects.effect import OPEN, Answer, Confirmed, EffectOutcome, NotDone
 from harnesses.errors import HarnessMisuse, Latched, Refused, Waiting
 from harnesses.trading.account import adopt, with_report
 from harnesses.trading.account_model import Cancelled, Decision
@@ -31,6 +31,8 @@ from harnesses.trading.risk import Limits, after_stop_loss
 TRIES = 3
 """Maximum times an order is sent while it is certainly not accepted, and maximum times the account is read."""
 _DECIDE = "decide"
+_ORDER = "order-"
+"""Beginning of the keys of orders; an effect with another key may be one of the agent."""
 
 
 class Desk:
@@ -60,7 +62,7 @@ class Desk:
         for effect in self._harness.effects:
             if effect.key == _DECIDE:
                 decided = effect.outcome is EffectOutcome.CONFIRMED
-            elif effect.outcome in (EffectOutcome.BEGUN, EffectOutcome.UNKNOWN) and not effect.idempotent:
+            elif effect.outcome in OPEN and not effect.idempotent and effect.key.startswith(_ORDER):
                 await self._harness.settle(effect.key, self._ask)
         return await self._harness.once(_DECIDE, self._decided, idempotent=True) if decided else None
 
@@ -241,7 +243,7 @@ class Desk:
 
 
 def _key(index: int) -> str:
-    return f"order-{index}"
+    return f"{_ORDER}{index}"
 
 
 def _cancel_key(client_id: str) -> str:

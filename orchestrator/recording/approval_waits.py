@@ -16,7 +16,6 @@ from collections.abc import Iterable
 import trio
 from attrs import frozen
 
-from harnesses.budgets.step_meter import Meter
 from harnesses.control import Control
 from harnesses.data.record_size import MAX_RECORD_BYTES, check_size
 from harnesses.effects.approval import Action, Grant, Standing, Word, request_of
@@ -36,7 +35,6 @@ class Asker:
 
     id: AttemptId
     control: Control
-    meter: Meter | None
 
 
 class Approvals:
@@ -108,9 +106,7 @@ class Approvals:
             self._answers.pop(asked.id, None)
             if asked.id in self._waiting:
                 self._waiting.pop(asked.id).ring()
-            stood_s = asker.control.unpark()
-            if asker.meter is not None:
-                asker.meter.go_on(stood_s)
+            asker.control.unpark()
 
     def _now_us(self) -> int:
         return int(self._clock.now() * 1e6)

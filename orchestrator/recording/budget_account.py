@@ -176,14 +176,14 @@ class StoredBudgetAccount:
     _control: Control
     _id: AttemptId
 
-    async def reserve(self, amounts: Spend, *, between_steps: bool = False) -> int:
+    async def reserve(self, amounts: Spend, *, between_steps: bool = False, on_cutoff: Spend | None = None) -> int:
         """Reserve amounts; return the number of the reservation when it is on disk; see `BudgetAccount.reserve`."""
         lines, place = self._teller.lines, None
         bell = Condition()
         try:
             while True:
                 seen = lines.returns(self._pools)
-                answer = await self._teller.recorder.do(self._ask(amounts))
+                answer = await self._teller.recorder.do(self._ask(amounts, on_cutoff))
                 if isinstance(answer, int):
                     return answer
                 if isinstance(answer, Denied):
@@ -259,9 +259,9 @@ class StoredBudgetAccount:
         """Return the balances of the pools of the chain, as of the last commit."""
         return tuple(self._teller.recorder.store.accounts(self._pools).values())
 
-    def _ask(self, amounts: Spend) -> Reserve:
+    def _ask(self, amounts: Spend, on_cutoff: Spend | None) -> Reserve:
         id, step = self._id, self._harness.current_step + 1
-        return Reserve(self._pools, id.number, id.epoch, id.attempt, step, now_us(), amounts)
+        return Reserve(self._pools, id.number, id.epoch, id.attempt, step, now_us(), amounts, on_cutoff)
 
     async def _wait(self, place: Place, bell: Condition, *, between_steps: bool) -> bool:
         """Wait until it is time to ask again; return False if the harness has to end instead."""

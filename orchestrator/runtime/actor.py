@@ -362,7 +362,7 @@ class Actor:
 
     async def approve(self, key: str, action: Action) -> Grant:
         """Wait until an action of the step in progress is approved; see `Journal.approve`."""
-        asker = Asker(self._id, self.control, self.meter)
+        asker = Asker(self._id, self.control)
         return await self._context.approvals.wait(asker, self._harness.current_step + 1, key, action)
 
     def check_latch(self) -> None:

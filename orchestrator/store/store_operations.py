@@ -236,13 +236,15 @@ class Reserve:
     """Number of the step in progress."""
     time_us: int
     amounts: Spend
+    on_cutoff: Spend | None = None
+    """What is charged if it is never settled; None for all of it."""
 
 
 @frozen
 class SettleSpend:
-    """Charge what was spent of a reservation, and return the rest. Result: the `seq` of the record.
+    """Charge what was spent, even if it is more than was reserved, and return the rest. Result: the `seq` of the record.
 
-    `HarnessMisuse` if the reservation is not open; or if more was spent than reserved, which is then charged in full.
+    `HarnessMisuse` if the reservation is not open.
     """
 
     id: int

@@ -60,8 +60,8 @@ class EffectRow(NamedTuple):
     """Number of the step in progress: the one after the last recorded one."""
     time_us: int
     body: str
-    """JSON object: `key`; of an intent `arguments`, and `idempotent` if it is; of an outcome `outcome`, `result`, `reason`; of
-    output `line`, and `source` if it has one.
+    """JSON object: `key`; of an intent `arguments`, and `idempotent` or `keep` if it is; of an outcome `outcome`, `result`,
+    `reason`; of output `line`, and `source` if it has one.
     """
     kind: str
     """`intent`, `outcome` or `output`; or, for an attachment of a step in the same commit, one of

@@ -295,7 +295,7 @@ def _begun(attempt: _Open, record: Record, name: str, about: Mapping[str, Any]) 
 def _effect(span: Span, end_us: int, fields: Mapping[str, Any]) -> Span:
     outcome, reason = text_of(fields.get("outcome") or ""), text_of(fields.get("reason") or "")
     attributes = {**span.attributes, "orchestrator.effect.outcome": outcome}
-    error = f"{outcome}: {reason}" if outcome in ("refused", "unknown") else None
+    error = f"{outcome}: {reason}" if outcome in ("refused", "unknown", "failed", "interrupted") else None
     return evolve(span, end_us=max(end_us, span.start_us), attributes=attributes, error=error)
 
 

@@ -70,13 +70,14 @@ _WORK: dict[str, Kind] = {
             key="string: the effect within its step",
             arguments="array: what it is called with",
             idempotent="boolean: true if it may run again; left out otherwise",
+            keep="boolean: true if a call that is cut off is a result, which blocks nothing; left out otherwise",
         ),
     ),
     "outcome": Kind(
         "An effect has ended, or a person settled it.",
         _fields(
             key="string: the effect within its step",
-            outcome="string: `confirmed`, `refused`, `unknown` or `not_done`",
+            outcome="string: `confirmed`, `refused`, `unknown`, `not_done`, `failed` or `interrupted`",
             result="any: what it returned",
             file="object: the file with the result, if it is large: `sha256`, `bytes`, `field`",
             reason="string: why it was refused, or why nobody knows",

@@ -55,7 +55,7 @@ STORE_VIEWS: dict[str, tuple[str, dict[str, str]]] = {
         HEAD
         | {
             "key": "its name within the step",
-            "outcome": "`begun`, `confirmed`, `refused`, `unknown` or `not_done`",
+            "outcome": "`begun`, `confirmed`, `refused`, `unknown`, `not_done`, `failed` or `interrupted`",
             "arguments": "JSON: what it was given",
             "result": "JSON: what it came to",
             "reason": "why it is not confirmed",

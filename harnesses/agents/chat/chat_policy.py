@@ -17,11 +17,6 @@ def _at_least(least: int) -> Any:
     return check
 
 
-def _check_seconds(owner: object, attribute: Attribute[Any], value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
-        raise HarnessMisuse(f"chat: {attribute.name}: expected seconds above 0, got {value!r}; correct it")
-
-
 def _check_share(owner: object, attribute: Attribute[Any], value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0.1 <= value <= 1:
         raise HarnessMisuse(f"chat: {attribute.name}: expected a share from 0.1 to 1, got {value!r}; correct it")
@@ -39,11 +34,11 @@ class ChatPolicy:
     """How often a typed answer that does not fit is asked for again."""
     max_continuations: int = field(default=2, validator=_at_least(0))
     """How often the model is asked to go on with an answer that was cut off at its maximum length."""
-    call_timeout_s: float = field(default=600.0, validator=_check_seconds)
-    """Maximum seconds of one request to the model."""
     context_tokens: int = field(default=8_000, validator=_at_least(0))
     """Maximum tokens, as estimated, of state, recent steps and knowledge in the first message; the newest steps are kept."""
     compact_at: float = field(default=0.8, validator=_check_share)
     """Share of the model's context window at which older rounds of the conversation are summarised."""
+    context_window: int | None = None
+    """Context window in tokens, for models that the price table does not know; None for that of the table."""
     stream: bool = True
     """Whether the model's answer is streamed to those who follow the harness."""

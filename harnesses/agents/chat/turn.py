@@ -1,6 +1,7 @@
 """`Turn`: the rounds of one turn, from the first request to the answer.
 
     request ─► round/1 ─► round/1/tool/1, round/1/tool/2 … ─► round/2 ─► …        keys of the records
+                  └─ round/1/summary, if the conversation has grown too long
 
 Invariants: the first request, each finished model call and each finished tool call are on record before the next begins. A
 turn that is taken up again continues with what is recorded: it asks for nothing that was answered, and pays for nothing twice.
@@ -12,18 +13,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import trio
-from attrs import define, evolve, field, frozen
+from attrs import evolve, frozen
 
 from harnesses.agent import AgentRun
 from harnesses.agent_spans import SpanValue
 from harnesses.agents.chat.chat_policy import ChatPolicy
+from harnesses.agents.chat.compaction import dropped, first_kept, reason_to_compact, summary_request, with_task
+from harnesses.agents.chat.conversation import Conversation
+from harnesses.agents.chat.transcript import Compaction
 from harnesses.agents.chat.turn_moves import LAST_ROUND, Finish, GiveUp, Progress, Say, UseTools, decide
 from harnesses.agents.chat.turn_stream import RoundStream
 from harnesses.agents.chat.typed_answer import ANSWER_TOOL, AnswerType
 from harnesses.agents.model.call_budget import reserved
+from harnesses.agents.model.errors import AuthenticationFailed, ContextTooLong, ProviderError
 from harnesses.agents.model.messages import (
     Message,
     ModelOptions,
@@ -36,32 +41,16 @@ from harnesses.agents.model.messages import (
     ToolResult,
 )
 from harnesses.agents.model.model_client import ModelCall, ModelClient
+from harnesses.agents.tools.tool_runner import ToolBox
+from harnesses.budgets.budget import Budget, Spend
 from harnesses.budgets.usage import Usage, money_of
+from harnesses.effects.effect import EffectOutcome
+from harnesses.errors import BudgetExhausted
 from harnesses.features.turn_results import find_order, unwrap_group
 from harnesses.turn_events import TurnEvent, TurnEventKind
 
-
-class ToolBox(Protocol):
-    """The tools of a turn."""
-
-    @property
-    def definitions(self) -> Sequence[ToolDefinition]:
-        """What the model is told of them."""
-        ...
-
-    async def run(self, call: ToolCall, key: str) -> ToolResult:
-        """Make a call once, and return its result, which may be an error."""
-        ...
-
-
-class NoTools:
-    """A turn without tools."""
-
-    definitions: Sequence[ToolDefinition] = ()
-
-    async def run(self, call: ToolCall, key: str) -> ToolResult:
-        await trio.lowlevel.checkpoint()
-        return ToolResult(call_id=call.id, name=call.name, text=f"there is no tool {call.name!r}", is_error=True)
+_DEFAULT_WINDOW = 32_000
+"""Tokens that a model of unknown size is taken to read, once it has refused a conversation as too long."""
 
 
 @frozen(kw_only=True)
@@ -69,6 +58,22 @@ class FirstRequest:
     """The messages with which a turn begins."""
 
     messages: tuple[Message, ...]
+    """System prompt and task."""
+    session: str = ""
+    """The conversation that the turn belongs to; empty if it stands alone."""
+    turn: int = 1
+    """Number of the turn within its session."""
+    earlier: tuple[Message, ...] = ()
+    """What was said in earlier turns of the session."""
+
+
+@frozen(kw_only=True)
+class Summary:
+    """A recorded compaction."""
+
+    compaction: Compaction
+    call: ModelCall | None = None
+    """The call that made the summary; None if it failed, and messages were left out instead."""
 
 
 @frozen(kw_only=True)
@@ -77,28 +82,12 @@ class TurnOutcome:
 
     text: str
     stop_reason: StopReason
-    messages: tuple[Message, ...]
-    """The whole conversation."""
-    usage: ModelUsage
-    """Of all model calls."""
-    cost: Decimal
-    """Of all model calls, in US dollars."""
-    model_calls: int
-    tool_calls: int
     tool_round_limit_reached: bool = False
     """Whether all rounds of tool calls were used, so that the model was asked for its answer."""
     answer: Any = None
     """The typed answer, if one was wanted."""
     problem: str = ""
     """Why there is no usable answer; empty if there is one."""
-
-
-@define
-class _Totals:
-    usage: ModelUsage = field(factory=ModelUsage)
-    cost: Decimal = Decimal(0)
-    model_calls: int = 0
-    tool_calls: int = 0
 
 
 @frozen(kw_only=True)
@@ -112,16 +101,21 @@ class TurnSetting:
     wanted: AnswerType | None = None
     failures: int = 0
     """Tries of the same work that have failed so far, for escalation."""
+    budget: Budget | None = None
+    """The most that the turn may spend in tokens, money and tool calls."""
 
 
 class Turn:
-    """One turn of an agent."""
+    """One turn of an agent.
 
-    def __init__(self, run: AgentRun[Any, Any], setting: TurnSetting, first: FirstRequest) -> None:
+    Args:
+        conversation: the system prompt, the task, and what was said before.
+    """
+
+    def __init__(self, run: AgentRun[Any, Any], setting: TurnSetting, conversation: Conversation) -> None:
         self._run = run
         self._setting = setting
-        self._messages = list(first.messages)
-        self._totals = _Totals()
+        self._talk = conversation
         self._limiter = trio.CapacityLimiter(setting.policy.max_parallel_tools)
 
     async def take(self) -> TurnOutcome:
@@ -139,117 +133,192 @@ class Turn:
                 is_last = True
                 self._run.tell(TurnEvent[Any](kind=TurnEventKind.TOOL_ROUND_LIMIT, rounds=policy.max_rounds))
                 if progress.tool_rounds:
-                    self._say(LAST_ROUND)
-            call = await self._ask(number, is_last=is_last)
-            message = call.response.message
-            self._messages.append(message)
-            move = decide(call.response, progress, policy, self._setting.wanted)
-            match move:
+                    self._talk.say(LAST_ROUND)
+            response = (await self._round(number, is_last=is_last)).response
+            match decide(response, progress, policy, self._setting.wanted):
                 case UseTools(progress, problems):
-                    results = await self._use_tools(number, message.calls, problems)
-                    self._messages.append(Message(role=Role.TOOL, results=results))
+                    results = await self._use_tools(number, response.message.calls, problems)
+                    self._talk.said.append(Message(role=Role.TOOL, results=results))
                 case Say(progress, text):
-                    self._say(text)
+                    self._talk.say(text)
                 case Finish(text, answer):
-                    return self._outcome(text, call.response.stop_reason, limit=is_last, answer=answer)
-                case GiveUp(stop_reason, why, text):
-                    return self._outcome(text, stop_reason, limit=is_last, problem=why)
-
-    def _say(self, text: str) -> None:
-        self._messages.append(Message(role=Role.USER, text=text))
+                    stop = response.stop_reason
+                    return TurnOutcome(text=text, stop_reason=stop, answer=answer, tool_round_limit_reached=is_last)
+                case GiveUp(stop, why, text):
+                    return TurnOutcome(text=text, stop_reason=stop, problem=why, tool_round_limit_reached=is_last)
 
     # model calls
 
-    async def _ask(self, number: int, *, is_last: bool) -> ModelCall:
-        """Make the model call of a round, or return the recorded one."""
-        run, key = self._run, f"round/{number}"
-        request = self._request(is_last=is_last)
-        model = self._setting.client.models[0]
-        attributes = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": model[0].id, "gen_ai.request.model": model[1]}
-        with run.span(f"chat {model[1]}", attributes) as span:
-            call: ModelCall = await run.once(key, partial(self._call, request, number), idempotent=True)
-            response = call.response
-            told: dict[str, SpanValue] = {
-                "gen_ai.response.model": response.model,
-                "gen_ai.response.id": response.response_id,
-                "gen_ai.usage.input_tokens": call.usage.input_tokens,
-                "gen_ai.usage.output_tokens": call.usage.output_tokens,
-            }
-            span.set(**told)
-        totals = self._totals
-        totals.usage, totals.cost, totals.model_calls = totals.usage + call.usage, totals.cost + call.cost, number
-        run.tell(TurnEvent[Any](kind=TurnEventKind.MESSAGE_COMPLETE, text=response.message.text, rounds=number))
+    async def _round(self, number: int, *, is_last: bool) -> ModelCall:
+        """Have the model answer; summarise the conversation before that if it is too long."""
+        tools, options = self._tools(is_last=is_last)
+        window = self._setting.policy.context_window or self._setting.client.context_window()
+        why = reason_to_compact(self._talk.tokens(tools), window, self._setting.policy.compact_at)
+        if self._is_recorded(f"round/{number}/summary") or (why and not self._is_recorded(f"round/{number}")):
+            await self._compact(number, window or _DEFAULT_WINDOW, why)
+        try:
+            call = await self._ask(f"round/{number}", number, tools, options)
+        except ContextTooLong as error:
+            if self._is_recorded(f"round/{number}/summary"):
+                raise
+            fitting = min(window or _DEFAULT_WINDOW, self._talk.tokens(tools))
+            await self._compact(number, fitting, f"the model refused the conversation: {error}")
+            call = await self._ask(f"round/{number}", number, tools, options)
+        self._talk.hear(call)
+        self._run.tell(TurnEvent[Any](kind=TurnEventKind.MESSAGE_COMPLETE, text=call.response.message.text, rounds=number))
         return call
 
-    def _request(self, *, is_last: bool) -> ModelRequest:
+    def _tools(self, *, is_last: bool) -> tuple[tuple[ToolDefinition, ...], ModelOptions]:
+        """Return the tools and options of the next model call."""
         setting, options = self._setting, self._setting.options
-        tools = tuple(setting.box.definitions)
+        tools = setting.box.definitions
         if setting.wanted is not None:
             tools += (setting.wanted.definition,)
             if is_last or len(tools) == 1:
                 options = evolve(options, tool_choice=ANSWER_TOOL)
         elif is_last:
             options = evolve(options, tool_choice="none")
-        model = setting.client.models[0][1]
-        return ModelRequest(model=model, messages=tuple(self._messages), tools=tools, options=options)
+        return tools, options
+
+    async def _ask(self, key: str, number: int, tools: tuple[ToolDefinition, ...], options: ModelOptions) -> ModelCall:
+        """Make the model call of a round, or return the recorded one."""
+        provider, model = self._setting.client.models[0]
+        request = ModelRequest(model=model, messages=self._talk.messages, tools=tools, options=options)
+        return await self._once(key, partial(self._call, request, number), provider.id, model)
+
+    async def _once(self, key: str, call: Any, provider: str, model: str) -> ModelCall:
+        """Make a model call within a span, and put it on record."""
+        run, is_recorded = self._run, self._is_recorded(key)
+        asked: dict[str, SpanValue] = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": provider,
+            "gen_ai.request.model": model,
+        }
+        with run.span(f"chat {model}", asked) as span:
+            made: ModelCall = await run.once(key, call, idempotent=True)
+            told: dict[str, SpanValue] = {
+                "gen_ai.response.model": made.response.model,
+                "gen_ai.response.id": made.response.response_id,
+                "gen_ai.usage.input_tokens": made.usage.input_tokens,
+                "gen_ai.usage.output_tokens": made.usage.output_tokens,
+            }
+            span.set(**told)
+        if is_recorded:
+            run.recall(as_usage(made.usage, made.cost))
+        return made
 
     async def _call(self, request: ModelRequest, number: int) -> ModelCall:
-        """Make a model call within a reservation of what it may cost at most."""
+        """Make a model call within a reservation of what it may cost at most.
+
+        Args:
+            number: number of the round, for those who follow the stream; 0 for a call that is not shown.
+        """
         run, client, failures = self._run, self._setting.client, self._setting.failures
-        tell = RoundStream(run.tell, number).tell if self._setting.policy.stream else None
+        most = client.most(request)
+        self._check_budget(Spend(tokens=most.tokens, money=most.money))
+        tell = RoundStream(run.tell, number).tell if number and self._setting.policy.stream else None
         async with reserved(run, client, request) as meter:
             return await client.call(request, tell=tell, failures=failures, on_wait=self._log_wait, meter=meter)
 
     def _log_wait(self, reason: str, seconds: float) -> None:
         self._run.log(f"[waiting {seconds:.0f} s: {reason}]")
 
+    def _check_budget(self, more: Spend) -> None:
+        """Check that the turn may spend more.
+
+        Raises:
+            BudgetExhausted: it may not.
+        """
+        if self._setting.budget is None:
+            return
+        talk = self._talk
+        spent = Spend(tokens=talk.usage.total_tokens, money=money_of(talk.cost), tool_calls=talk.tool_calls)
+        for name in ("tokens", "money", "tool_calls"):
+            limit, used, next_one = (getattr(of, name) for of in (self._setting.budget, spent, more))
+            if limit is not None and next_one and used + next_one > limit:
+                raise BudgetExhausted(
+                    f"the budget of the turn is spent: limit {limit} {name}, spent {used}, {next_one} more may be needed; "
+                    "raise the budget of the agent and start again"
+                )
+
+    def _is_recorded(self, key: str) -> bool:
+        effect = self._run.recorded(key)
+        return effect is not None and effect.outcome is EffectOutcome.CONFIRMED
+
+    # compaction
+
+    async def _compact(self, number: int, window: int, why: str) -> None:
+        """Replace the older part of the conversation by a summary, on record with the reason."""
+        key = f"round/{number}/summary"
+        is_recorded = self._is_recorded(key)
+        summary: Summary = await self._run.once(key, partial(self._summarise, key, window, why), idempotent=True)
+        if is_recorded and summary.call is not None:
+            self._run.recall(as_usage(summary.call.usage, summary.call.cost))
+        self._talk.compact(summary.compaction, summary.call)
+        self._run.log(f"[{summary.compaction.reason}; it was summarised]")
+
+    async def _summarise(self, key: str, window: int, why: str) -> Summary:
+        talk, call = self._talk, None
+        kept, before = first_kept(talk.said, window), talk.tokens(())
+        replaced = talk.messages[1 : len(talk.messages) - (len(talk.said) - kept)]
+        try:
+            provider, model = self._setting.client.models[0]
+            request = summary_request(model, replaced, window)
+            call = await self._once(f"{key}/call", partial(self._call, request, 0), provider.id, model)
+            text = call.response.message.text
+        except AuthenticationFailed:
+            raise
+        except ProviderError as error:
+            why = f"{why}; no summary could be made: {error}"
+            text = ""
+        task = talk.said[1].text if kept > 1 else ""
+        words = with_task(text or dropped(replaced), task)
+        after = Compaction(reason=why, summary=words, message=kept, tokens_before=before)
+        shortened = Conversation(said=talk.said, compactions=[after])
+        return Summary(compaction=evolve(after, tokens_after=shortened.tokens(())), call=call)
+
     # tool calls
 
     async def _use_tools(self, number: int, calls: Sequence[ToolCall], problems: Mapping[int, str]) -> tuple[ToolResult, ...]:
-        """Make the calls of a round side by side; return their results in the order of the calls."""
-        results: list[ToolResult | None] = [None] * len(calls)
+        """Make the calls of a round: those that change nothing side by side, the others in order beside them.
 
-        async def use(place: int, call: ToolCall) -> None:
-            async with self._limiter:
-                results[place] = await self._use(call, f"round/{number}/tool/{place + 1}", number)
+        Returns:
+            Their results, in the order of the calls.
+        """
+        told = {at: ToolResult(call_id=calls[at].id, name=calls[at].name, text=problems[at], is_error=True) for at in problems}
+        made = [at for at in range(len(calls)) if at not in problems]
+        self._check_budget(Spend(tool_calls=len(made)))
+        self._talk.tool_calls += len(made)
 
+        async def use(*places: int) -> None:
+            for at in places:
+                async with self._limiter:
+                    told[at] = await self._use(calls[at], f"round/{number}/tool/{at + 1}", number)
+
+        is_parallel = self._setting.box.is_parallel
         try:
             async with trio.open_nursery() as nursery:
-                for place, call in enumerate(calls):
-                    if place in problems:
-                        results[place] = ToolResult(call_id=call.id, name=call.name, text=problems[place], is_error=True)
-                    else:
-                        self._totals.tool_calls += 1
-                        nursery.start_soon(use, place, call)
+                nursery.start_soon(use, *(at for at in made if not is_parallel(calls[at].name)))
+                for at in made:
+                    if is_parallel(calls[at].name):
+                        nursery.start_soon(use, at)
         except ExceptionGroup as group:
             error = find_order(group) or unwrap_group(group)
             raise error from error.__cause__
-        return tuple(result for result in results if result is not None)
+        return tuple(told[at] for at in range(len(calls)))
 
     async def _use(self, call: ToolCall, key: str, number: int) -> ToolResult:
         started = TurnEvent[Any](
             kind=TurnEventKind.TOOL_STARTED, text=call.arguments, tool=call.name, call_id=call.id, rounds=number
         )
         self._run.tell(started)
+        is_recorded = self._is_recorded(key)
         result = await self._setting.box.run(call, key)
+        if is_recorded:
+            self._run.recall(Usage(tool_calls=1))
         text, error = ("", result.text) if result.is_error else (result.text, "")
         self._run.tell(evolve(started, kind=TurnEventKind.TOOL_FINISHED, text=text, error=error))
         return result
-
-    def _outcome(self, text: str, stop: StopReason, *, limit: bool, answer: Any = None, problem: str = "") -> TurnOutcome:
-        totals = self._totals
-        return TurnOutcome(
-            text=text,
-            stop_reason=stop,
-            messages=tuple(self._messages),
-            usage=totals.usage,
-            cost=totals.cost,
-            model_calls=totals.model_calls,
-            tool_calls=totals.tool_calls,
-            tool_round_limit_reached=limit,
-            answer=answer,
-            problem=problem,
-        )
 
 
 def as_usage(usage: ModelUsage, cost: Decimal, tool_calls: int = 0) -> Usage:

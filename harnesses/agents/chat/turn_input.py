@@ -1,8 +1,8 @@
-"""Reads the input of an agent call as the task of a turn, and makes the turn's result into the answer of the agent.
+"""Reads the input of an agent call as the task of a turn.
 
-Assignment, or another input with a `prompt`     its prompt, directory and session; answered with a TurnResult
-text                                             the text
-any other storable value                         its JSON, as data
+Assignment                  its prompt, directory and session
+text                        the text
+any other storable value    its JSON
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ class TurnTask:
     is_complete: bool = False
     """Whether the prompt has all that the agent needs of state and recent steps."""
     directory: Path | None = None
-    session: str | None = None
-    """The conversation to go on with."""
+    is_new_directory: bool = False
+    """Whether the directory was made for this turn, without the changes of earlier ones."""
+    session: str = ""
+    """The conversation that the turn belongs to; empty if it stands alone."""
     writable: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
 
@@ -41,7 +43,8 @@ def read_task(input: object) -> TurnTask:
             objective=input.objective,
             is_complete=True,
             directory=None if input.directory is None else Path(input.directory),
-            session=input.session,
+            is_new_directory=input.base is not None,
+            session=input.session or f"{input.feature.id}:{input.turn}",
             writable=input.writable,
             readable=input.readable,
         )

@@ -31,8 +31,8 @@ class Thinking:
     """A part of the model's reasoning. It is sent back unchanged in the next request of the same turn."""
 
     text: str = ""
-    signature: str = ""
-    """Opaque data of the provider that proves or replaces the text."""
+    proof: str = ""
+    """Opaque data of the provider that proves or replaces the text. Not called a signature, which would be redacted."""
 
 
 @frozen(kw_only=True)

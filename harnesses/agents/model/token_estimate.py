@@ -34,7 +34,7 @@ def estimate_text(text: str) -> int:
 def estimate_message(message: Message) -> int:
     """Return about the largest number of tokens of a message."""
     tokens = PER_MESSAGE + estimate_text(message.text)
-    tokens += sum(estimate_text(part.text) + estimate_text(part.signature) for part in message.thinking)
+    tokens += sum(estimate_text(part.text) + estimate_text(part.proof) for part in message.thinking)
     tokens += sum(PER_MESSAGE + estimate_text(call.id + call.name + call.arguments) for call in message.calls)
     tokens += sum(PER_MESSAGE + estimate_text(result.call_id + result.name + result.text) for result in message.results)
     return tokens

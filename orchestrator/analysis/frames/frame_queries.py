@@ -16,13 +16,15 @@ from orchestrator.analysis.sources.source_reading import APPROVALS, ENDS, KINDS,
 
 def effects(source: Source) -> str:
     """Return the query for one row per effect of each step: its newest intent and outcome."""
-    fields = typed("key:VARCHAR arguments:JSON idempotent:BOOLEAN outcome:VARCHAR result:JSON reason:VARCHAR by:VARCHAR")
+    fields = typed(
+        "key:VARCHAR arguments:JSON idempotent:BOOLEAN keep:BOOLEAN outcome:VARCHAR result:JSON reason:VARCHAR by:VARCHAR"
+    )
     return f"""
         WITH marks AS ({source.own(("intent", "outcome"), fields)}),
         intents AS (
             SELECT harness, step, key, max(seq) AS seq, count(*) AS tries,
                    arg_max({{'timestamp': "timestamp", 'run': run, 'attempt': attempt, 'arguments': arguments,
-                             'idempotent': idempotent}}, seq) AS newest
+                             'idempotent': idempotent, 'keep': keep}}, seq) AS newest
             FROM marks WHERE kind = 'intent' GROUP BY harness, step, key
         ), outcomes AS (
             SELECT harness, step, key, max(seq) AS seq,
@@ -37,7 +39,7 @@ def effects(source: Source) -> str:
         SELECT seq, begun."timestamp" AS "timestamp", begun.run AS run, harness, begun.attempt AS attempt, step AS step_number,
                key, coalesce(told.outcome, 'begun') AS outcome, begun.arguments AS arguments, told.result AS result,
                coalesce(told.reason, '') AS reason, coalesce(begun.idempotent, false) AS idempotent,
-               coalesce(told."by", '') AS settled_by, told."timestamp" AS ended,
+               coalesce(begun.keep, false) AS keep, coalesce(told."by", '') AS settled_by, told."timestamp" AS ended,
                date_diff('microsecond', begun."timestamp", told."timestamp") / 1e6 AS took_s, tries
         FROM told
     """

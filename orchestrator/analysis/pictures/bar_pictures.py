@@ -33,7 +33,7 @@ class Measure:
 
 _SETTLED = """
     SELECT harness, step_number, (spent ->> '$.{field}')::DOUBLE AS amount FROM budgets
-    WHERE change IN ('settled', 'forfeited', 'charged') AND spent IS NOT NULL
+    WHERE change IN ('settled', 'overspent', 'forfeited', 'charged') AND spent IS NOT NULL
 """
 MEASURES = (
     Measure("of money", _SETTLED.format(field="money"), lambda amount: f"{amount:,.2f}"),

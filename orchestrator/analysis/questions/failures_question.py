@@ -24,7 +24,7 @@ _HALTS = {"blocked": "is blocked", "budget_spent": "has spent its budget"}
 _THEN = {"restarting": "restarted", "started": "started later", "gave_up": "gave up", "stopped": "stopped"}
 _EFFECTS = """
     SELECT harness, step_number, key, outcome, reason, attempt, "timestamp" FROM effects
-    WHERE (outcome IN ('refused', 'unknown') OR outcome = 'begun' AND NOT idempotent)
+    WHERE (outcome IN ('refused', 'unknown', 'failed', 'interrupted') OR outcome = 'begun' AND NOT (idempotent OR keep))
       AND list_contains(?, harness) ORDER BY seq
 """
 _TRACES = """SELECT seq, body ->> '$.traceback' FROM events WHERE kind = 'failed' AND list_contains(?, seq)"""
@@ -125,11 +125,13 @@ def _sentences(
             yield f"{times(len(who), 'harness', 'harnesses')} failed in the same way, {error[0]}: {error[1]}: {listed(who)}."
     for name, status, _, step, since, cause in halts:
         yield f"{name} {_HALTS[str(status)]} after step {step}, since {since}: {cause}."
-    open_ones = sum(outcome != "refused" for outcome in outcomes)
-    if open_ones:
+    ends = Counter(outcomes)
+    if open_ones := ends["unknown"] + ends["begun"]:
         yield f"Of {times(open_ones, 'effect')} the outcome is not on record; `orchestrator effects`."
-    if refused := len(outcomes) - open_ones:
+    if refused := ends["refused"]:
         yield f"{times(refused, 'effect')} {'was' if refused == 1 else 'were'} refused."
+    if kept := ends["failed"] + ends["interrupted"]:
+        yield f"{times(kept, 'effect')} failed or {'was' if kept == 1 else 'were'} interrupted, and recorded so as a result."
     if bad_lines:
         count = f"{bad_lines} lines or more" if bad_lines == MOST else times(bad_lines, "line")
         yield f"{count} of the log cannot be read, and are left out."

@@ -165,7 +165,7 @@ def _effects(run: Run, where: str, given: list[Any]) -> dict[str, dict[str, int]
     return counted
 
 
-_FINAL = frozenset({"confirmed", "refused"})
+_FINAL = frozenset({"confirmed", "refused", "failed", "interrupted"})
 
 
 def _added(outcomes: Iterable[Mapping[str, int]]) -> dict[str, int]:

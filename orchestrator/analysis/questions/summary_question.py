@@ -14,7 +14,7 @@ from orchestrator.analysis.questions.step_tally import Tally, tallies
 from orchestrator.lifecycle import Status
 from orchestrator.text.terminal_text import one_line
 
-OUTCOMES = ("confirmed", "refused", "unknown", "not_done", "begun")
+OUTCOMES = ("confirmed", "refused", "failed", "interrupted", "unknown", "not_done", "begun")
 """Outcomes of effects; `begun` if an intent is recorded and no outcome."""
 PARTS = ("agent", "effects", "waiting", "own", "commit", "held")
 _HARNESSES = ("harness", "status", "steps", "attempts", "steps_per_s", "alive_s", "restarts", "failures", "approvals_open")

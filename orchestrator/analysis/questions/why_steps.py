@@ -23,7 +23,7 @@ _STEPS = """
     FROM steps WHERE harness = ? AND step_number BETWEEN ? AND ? ORDER BY step_number
 """
 _EFFECTS = """
-    SELECT seq, "timestamp", step_number, key, outcome, reason, idempotent, attempt FROM effects
+    SELECT seq, "timestamp", step_number, key, outcome, reason, idempotent OR keep, attempt FROM effects
     WHERE harness = ? AND step_number BETWEEN ? AND ? ORDER BY seq
 """
 _MESSAGES = """
@@ -40,7 +40,7 @@ before the step that it was sent with, and this one does so after it.
 """
 _BUDGETS = """
     SELECT pools, coalesce(amounts, spent)::VARCHAR FROM budgets
-    WHERE harness = ? AND change IN ('settled', 'forfeited', 'charged') ORDER BY seq
+    WHERE harness = ? AND change IN ('settled', 'overspent', 'forfeited', 'charged') ORDER BY seq
 """
 
 
@@ -71,13 +71,14 @@ class EffectFact:
     key: str
     outcome: str
     reason: str
-    idempotent: bool
+    may_be_cut_off: bool
+    """Whether nobody has to say what became of a call that is cut off: it is run again, or that is its result."""
     attempt: int
 
     @property
     def is_open(self) -> bool:
         """Whether its outcome is unknown."""
-        return self.outcome == "unknown" or (self.outcome == "begun" and not self.idempotent)
+        return self.outcome == "unknown" or (self.outcome == "begun" and not self.may_be_cut_off)
 
 
 @frozen
@@ -165,6 +166,8 @@ _OUTCOMES = {
     "refused": "was refused",
     "unknown": "may have happened: its outcome is unknown",
     "not_done": "has not happened",
+    "failed": "has failed",
+    "interrupted": "was interrupted, and may have happened",
     "begun": "was begun, and has no recorded outcome",
 }
 _MOST = 5

@@ -188,11 +188,17 @@ VIEWS: dict[str, View] = {
         (
             *WHERE,
             Column("key", "VARCHAR", "", "its name within the step"),
-            Column("outcome", "VARCHAR", "", "`confirmed`, `refused`, `not_done`, `unknown`; `begun` if there is no outcome"),
+            Column(
+                "outcome",
+                "VARCHAR",
+                "",
+                "`confirmed`, `refused`, `not_done`, `unknown`, `failed`, `interrupted`; `begun` if there is no outcome",
+            ),
             Column("arguments", "JSON", "", "arguments of the effect"),
             Column("result", "JSON", "", "its result, if it is confirmed"),
             Column("reason", "VARCHAR", "", "reason, if it is not confirmed; else empty"),
             Column("idempotent", "BOOLEAN", "", "whether doing it twice is the same as doing it once"),
+            Column("keep", "BOOLEAN", "", "whether a call of it that is cut off is a result, which blocks nothing"),
             Column("settled_by", "VARCHAR", "", "`operator` if a person settled it; else empty"),
             at("ended", "its outcome was recorded"),
             Column("took_s", "DOUBLE", "s", "from `timestamp` to `ended`, by the wall clock"),

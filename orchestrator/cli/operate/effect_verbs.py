@@ -13,7 +13,7 @@ import msgspec
 from attrs import frozen
 from cyclopts import App, Parameter
 
-from harnesses.effects.effect import EffectOutcome
+from harnesses.effects.effect import OPEN, EffectOutcome
 from harnesses.timing.clock import now_us
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
@@ -129,11 +129,18 @@ class Shown:
     def outcome(self) -> str:
         if self.is_under_way:
             return _UNDER_WAY
+        if self._is_cut_off:
+            return EffectOutcome.INTERRUPTED.value
         return EffectOutcome.UNKNOWN.value if self.is_unknown else self.record.outcome.value
 
     @property
     def reason(self) -> str:
-        return _CUT_OFF if self.is_unknown and not self.record.reason else self.record.reason
+        return _CUT_OFF if (self.is_unknown or self._is_cut_off) and not self.record.reason else self.record.reason
+
+    @property
+    def _is_cut_off(self) -> bool:
+        """Whether it is one that tells its caller so, when that asks for it again."""
+        return self.record.outcome in OPEN and self.record.keep and not self.record.idempotent and not self.owned
 
 
 def known_effects(reader: SqliteReader, name: str | None, *, every: bool) -> list[Shown]:
@@ -177,6 +184,7 @@ def _fields(effect: Shown) -> dict[str, Any]:
         "file": record.file,
         "reason": record.reason,
         "idempotent": record.idempotent,
+        "keep": record.keep,
         "settled_by": record.settled_by,
     }
 

@@ -6,6 +6,8 @@ import threading
 from contextlib import closing
 from decimal import Decimal
 
+from attrs import evolve
+
 from harnesses.budgets.budget import NOTHING, Budget, Denied, Later, Spend
 from harnesses.budgets.pools import Account
 from harnesses.budgets.usage import Charged, Usage
@@ -165,14 +167,16 @@ def a_commit_full_of_reservations_grants_what_there_is(store: Store) -> None:
 
 
 @laws.of_a_store
-def an_overspend_is_an_error_and_charged_in_full(store: Store) -> None:
-    id = reserve(store, claim(store, "one"), Spend(tokens=10))
+def what_is_spent_beyond_a_reservation_is_charged_and_leaves_nothing_for_the_next(store: Store) -> None:
+    one = claim(store, "one")
+    fund(store, "all", Budget(tokens=10))
+    id = reserve(store, one, Spend(tokens=10))
 
     result = do(store, SettleSpend(id, TIME_US, Spend(tokens=12)))
 
-    assert isinstance(result, HarnessMisuse), result
-    assert "expected at most the 10 tokens reserved, got 12" in str(result)
-    assert tokens(store) == (10, 0)
+    assert result == store.last_seq()
+    assert tokens(store) == (12, 0)
+    assert do(store, reserve_row(one, Spend(tokens=1))) == Denied("tokens", 10, 12, 0, 1, "all")
     assert decode(store.records()[-1].body)["change"] == "overspent"
     assert decode(store.records()[-1].body)["spent"] == {"tokens": 12}
 
@@ -221,6 +225,21 @@ def a_new_attempt_begins_with_nothing_reserved(store: Store) -> None:
     assert tokens(store) == (10, 1)
     assert [record.kind for record in store.records()][-2:] == ["budget", "started"]
     assert decode(store.records()[-2].body)["change"] == "forfeited"
+
+
+@laws.of_a_store
+def a_reservation_that_is_cut_off_is_charged_as_it_says(store: Store) -> None:
+    one = claim(store, "one")
+    begin(store, one)
+    asked = evolve(reserve_row(one, Spend(tokens=10, turns=1)), on_cutoff=Spend(tokens=3))
+    settled, cut_off = do(store, asked), do(store, asked)
+    do(store, SettleSpend(settled, TIME_US, Spend(tokens=8)))
+
+    begin(store, one)
+
+    assert store.accounts()["all"] == Account(spent=Spend(tokens=11))
+    body = decode(store.records()[-2].body)
+    assert (body["change"], body["reservation"], body["spent"]) == ("forfeited", cut_off, {"tokens": 3})
 
 
 @laws.of_a_store

@@ -185,8 +185,8 @@ WITH marks AS (
     SELECT seq, step, kind, body FROM records
     WHERE seq > (SELECT indexed_seq FROM meta) AND harness = :harness AND step < :first AND kind IN ('intent', 'outcome')
 ), said AS (
-    SELECT seq, step, body ->> '$.key' AS key, kind = 'intent' OR body ->> '$.outcome' IN ({", ".join(map(repr, _UNSETTLED))})
-        AS is_open FROM marks WHERE json_valid(body)
+    SELECT seq, step, body ->> '$.key' AS key, CASE kind WHEN 'intent' THEN coalesce(body ->> '$.keep', 0) = 0
+        ELSE body ->> '$.outcome' IN ({", ".join(map(repr, _UNSETTLED))}) END AS is_open FROM marks WHERE json_valid(body)
 )
 SELECT group_concat(seq) FROM said GROUP BY step, key HAVING max(seq) = max(CASE WHEN is_open THEN seq END)
 """

@@ -1,10 +1,10 @@
 """How a store accounts for budgets, independent of where it keeps their rows.
 
 Invariant: every pool of a reservation's chain has room for it when it is recorded, in the one order of the store; so no crash
-and no second program can exceed a limit.
+and no second program can exceed a limit, only a spender that spends more than it has reserved. That is charged too.
 
     Reserve ──► open ──SettleSpend──► the spent amount is charged, the rest is returned
-                  └──── forfeit ────► all of it is charged: its attempt ended without settling it
+                  └──── forfeit ────► all of it is charged, or what it says: its attempt ended without settling it
     Charge ──► charged in full, even past the limit: an agent reports what it has used
 """
 
@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 from attrs import evolve, field, frozen
 
-from harnesses.budgets.budget import NOTHING, Denied, Granted, Later, Spend
-from harnesses.budgets.pools import Account, charge, decide, merged, not_open
+from harnesses.budgets.budget import NOTHING, Denied, Granted, Later, Spend, spend_of
+from harnesses.budgets.pools import Account, decide, merged, not_open
 from harnesses.budgets.usage import Charged, charge_usage, nearing
 from orchestrator.codec import encode_private
 from orchestrator.store.store_operations import Charge, Fund, InsertRecord, Reserve, SettleSpend
@@ -34,6 +34,18 @@ class Open:
     step: int
     pools: tuple[str, ...]
     amounts: Spend
+    on_cutoff: Spend | None = None
+    """What is charged if it is never settled; None for all of it."""
+
+    def plain(self) -> dict[str, Any]:
+        """Return the amounts as stored: by field, and under `cutoff` what is charged if it is never settled."""
+        return self.amounts.plain() | ({} if self.on_cutoff is None else {"cutoff": self.on_cutoff.plain()})
+
+
+def amounts_of(plain: dict[str, Any]) -> tuple[Spend, Spend | None]:
+    """Decode the result of `Open.plain`: what is reserved, and what is charged if it is never settled."""
+    cutoff = plain.pop("cutoff", None)
+    return spend_of(plain), None if cutoff is None else spend_of(cutoff)
 
 
 class BudgetRows(Protocol):
@@ -111,13 +123,14 @@ class BudgetRules:
         pools = merged(ask.pools)
         for pool in pools:
             self._rows.keep(pool, self._rows.account(pool).reserve(ask.amounts), ask.time_us)
-        body = encode_private({"change": "reserved", "pools": pools, "amounts": ask.amounts.plain()})
+        reservation = Open(0, ask.harness, ask.epoch, ask.attempt, ask.step, pools, ask.amounts, ask.on_cutoff)
+        body = encode_private({"change": "reserved", "pools": pools, "amounts": reservation.plain()})
         seq = self._insert(ask.harness, ask.epoch, ask.attempt, ask.step, ask.time_us, body, KIND)
-        self._rows.add(Open(seq, ask.harness, ask.epoch, ask.attempt, ask.step, pools, ask.amounts))
+        self._rows.add(evolve(reservation, id=seq))
         return seq
 
     def settle(self, settle: SettleSpend) -> int:
-        """Charge what was spent, and return the rest to the pools.
+        """Charge what was spent, even beyond the reservation, and return the rest to the pools.
 
         Raises:
             HarnessMisuse: see `SettleSpend`.
@@ -125,11 +138,8 @@ class BudgetRules:
         reservation = self._rows.find(settle.id)
         if reservation is None:
             raise not_open(settle.id)
-        charged, error = charge(settle.id, reservation.amounts, settle.actual)
-        seq = self._close(reservation, charged, settle.time_us, "settled" if error is None else "overspent", settle.actual)
-        if error is not None:
-            raise error
-        return seq
+        change = "settled" if settle.actual.exceeds(reservation.amounts) is None else "overspent"
+        return self._close(reservation, settle.actual, settle.time_us, change)
 
     def charge(self, charge: Charge) -> Charged:
         """Charge what an agent reports. The caller has checked the ownership of the harness."""
@@ -154,7 +164,7 @@ class BudgetRules:
         return charged
 
     def forfeit(self, harness: int, time_us: int) -> None:
-        """Charge a harness's open reservations in full: an attempt begins, or the harness is released."""
+        """Charge a harness's open reservations: an attempt begins, or the harness is released."""
         self._forfeit(self._rows.of(harness), time_us)
 
     def _judge(self, ask: Reserve) -> Granted | Later | Denied:
@@ -165,10 +175,11 @@ class BudgetRules:
     def _forfeit(self, reservations: Iterable[Open], time_us: int) -> int:
         lost = list(reservations)
         for reservation in lost:
-            self._close(reservation, reservation.amounts, time_us, "forfeited", reservation.amounts)
+            charged = reservation.amounts if reservation.on_cutoff is None else reservation.on_cutoff
+            self._close(reservation, charged, time_us, "forfeited")
         return len(lost)
 
-    def _close(self, reservation: Open, charged: Spend, time_us: int, change: str, actual: Spend) -> int:
+    def _close(self, reservation: Open, charged: Spend, time_us: int, change: str) -> int:
         self._rows.drop(reservation.id)
         near: list[str] = []
         for pool in reservation.pools:
@@ -179,7 +190,7 @@ class BudgetRules:
         body: dict[str, Any] = {"change": change, "reservation": reservation.id, "pools": reservation.pools}
         if near:
             body["near"] = near
-        text = encode_private({**body, "amounts": reservation.amounts.plain(), "spent": actual.plain()})
+        text = encode_private({**body, "amounts": reservation.amounts.plain(), "spent": charged.plain()})
         return self._insert(reservation.harness, reservation.epoch, reservation.attempt, reservation.step, time_us, text, KIND)
 
 

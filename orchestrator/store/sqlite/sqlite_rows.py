@@ -23,7 +23,7 @@ from orchestrator.records import ChildRecord, name_in
 from orchestrator.store.encryption import FieldCipher, reveal_body
 from orchestrator.store.file.schema import CHILDREN, CHILDREN_OF
 from orchestrator.store.rules.approval_rules import Filed
-from orchestrator.store.rules.budget_rules import Open
+from orchestrator.store.rules.budget_rules import Open, amounts_of
 from orchestrator.store.store_operations import (
     ConsumedRow,
     InsertRecord,
@@ -71,7 +71,7 @@ class SqliteBudgetRows:
         return self._select("WHERE o.harness = ? ORDER BY o.id", harness)
 
     def add(self, reservation: Open) -> None:
-        pools, amounts = encode_private(reservation.pools), encode_private(reservation.amounts.plain())
+        pools, amounts = encode_private(reservation.pools), encode_private(reservation.plain())
         place = (reservation.harness, reservation.epoch, reservation.attempt, reservation.step)
         self._db.execute(
             "INSERT INTO open_reservations VALUES (?, ?, ?, ?, ?, ?, ?)", (reservation.id, *place, pools, amounts)
@@ -108,7 +108,7 @@ def _account(limits: str, spent: str, reserved: str) -> Account:
 
 
 def _open(id: int, harness: int, epoch: int, attempt: int, step: int, pools: Any, amounts: Any) -> Open:
-    return Open(id, harness, epoch, attempt, step, tuple(decode(pools)), spend_of(decode(amounts)))
+    return Open(id, harness, epoch, attempt, step, tuple(decode(pools)), *amounts_of(decode(amounts)))
 
 
 # Not by `approval_index`, since deleting an answer there must not undo it. SQLite itself maintains the index

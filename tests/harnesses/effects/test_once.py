@@ -816,8 +816,8 @@ async def test_what_may_have_happened_is_not_taken_for_undone_because_another_tr
     state: str, autojump_clock: Any
 ) -> None:
     class Closing(Notes):
-        def note_soon(self, kind: str, body: str) -> None:
-            super().note_soon(kind, body)
+        async def note(self, kind: str, body: str) -> None:
+            await super().note(kind, body)
             self.latched = kind == "intent"
 
     world, notes = World(), Closing(MARKS[state])

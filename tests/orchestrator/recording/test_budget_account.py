@@ -15,7 +15,7 @@ from harnesses import Agent, BaseHarness
 from harnesses.agent import AgentRun
 from harnesses.budgets.budget import NOTHING, UNLIMITED, Budget, Spend
 from harnesses.budgets.pools import Account
-from harnesses.errors import BudgetExhausted, DeadlineExceeded, HarnessMisuse, StepTimeout
+from harnesses.errors import BudgetExhausted, DeadlineExceeded, StepTimeout
 from orchestrator import Orchestrator
 from orchestrator.errors import UsageError
 from orchestrator.outcome import Outcome, OutcomeKind
@@ -154,15 +154,14 @@ async def test_what_is_not_settled_is_charged_in_full(autojump_clock: Any) -> No
     assert store.accounts()["harness/one"].spent == Spend(tokens=20, tool_calls=2)
 
 
-async def test_more_than_was_reserved_is_an_error_that_names_both(autojump_clock: Any) -> None:
+async def test_an_overspend_is_charged_and_ends_the_harness_before_its_next_spend(autojump_clock: Any) -> None:
     store = MemoryStore()
     async with to_the_end(store) as (orchestrator, _):
-        handle = orchestrator.start(Spender(spends(11)), name="one", budget=Budget(tokens=100), restart="temporary")
+        handle = orchestrator.start(Spender(spends(11)), name="one", budget=Budget(tokens=20), restart="temporary")
 
     assert handle.outcome is not None
-    assert isinstance(handle.outcome.error, HarnessMisuse)
-    assert "more tokens spent than reserved: expected at most 10, got 11" in handle.outcome.cause
-    assert store.accounts()["harness/one"] == Account(Budget(tokens=100), Spend(tokens=10))
+    assert handle.outcome.kind is OutcomeKind.BUDGET_SPENT
+    assert store.accounts()["harness/one"] == Account(Budget(tokens=20), Spend(tokens=11))
     assert any('"overspent"' in record.body and '"spent":{"tokens":11}' in record.body for record in store.records())
 
 

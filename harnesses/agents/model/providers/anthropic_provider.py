@@ -148,10 +148,10 @@ def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
 def _blocks(message: Message) -> Iterator[dict[str, Any]]:
     """Yield the content blocks of a message. The API refuses empty texts, and thinking of other providers."""
     for thinking in message.thinking:
-        if thinking.signature.startswith(_SIGNED):
-            yield {"type": "thinking", "thinking": thinking.text, "signature": thinking.signature.removeprefix(_SIGNED)}
-        elif thinking.signature.startswith(_REDACTED):
-            yield {"type": "redacted_thinking", "data": thinking.signature.removeprefix(_REDACTED)}
+        if thinking.proof.startswith(_SIGNED):
+            yield {"type": "thinking", "thinking": thinking.text, "signature": thinking.proof.removeprefix(_SIGNED)}
+        elif thinking.proof.startswith(_REDACTED):
+            yield {"type": "redacted_thinking", "data": thinking.proof.removeprefix(_REDACTED)}
     for result in message.results:
         content = {"content": [_text(result.text)]} if result.text.strip() else {}
         yield {"type": "tool_result", "tool_use_id": result.call_id, "is_error": result.is_error, **content}
@@ -350,9 +350,9 @@ class MessageReader:
 
 def _thinking(part: _Part) -> Thinking:
     if part.block.type == "redacted_thinking":
-        return Thinking(signature=f"{_REDACTED}{part.block.data}")
+        return Thinking(proof=f"{_REDACTED}{part.block.data}")
     signature = "".join(part.signature)
-    return Thinking(text=part.text, signature=f"{_SIGNED}{signature}" if signature else "")
+    return Thinking(text=part.text, proof=f"{_SIGNED}{signature}" if signature else "")
 
 
 def _call(part: _Part) -> ToolCall:

@@ -110,8 +110,8 @@ def _items(message: Message) -> Iterator[dict[str, Any]]:
         yield {"type": "message", "role": "user", "content": [{"type": "input_text", "text": message.text}]}
         return
     for thinking in message.thinking:
-        if thinking.signature.startswith(_REASONING):
-            id, _, content = thinking.signature.removeprefix(_REASONING).partition(":")
+        if thinking.proof.startswith(_REASONING):
+            id, _, content = thinking.proof.removeprefix(_REASONING).partition(":")
             summary = [{"type": "summary_text", "text": thinking.text}] if thinking.text else []
             yield {"type": "reasoning", "id": id, "summary": summary, "encrypted_content": content}
     if message.text and message.role is Role.ASSISTANT:
@@ -267,4 +267,4 @@ class ItemReader:
 def _thinking(item: _Item) -> Thinking:
     text = "\n\n".join(part.text or "" for part in (item.summary or item.content or ()))
     content = item.encrypted_content
-    return Thinking(text=text, signature=f"{_REASONING}{item.id or ''}:{content}" if content else "")
+    return Thinking(text=text, proof=f"{_REASONING}{item.id or ''}:{content}" if content else "")

@@ -11,13 +11,14 @@ from attrs import frozen
 from harnesses import LoadedContext
 from harnesses.agents.chat.chat_policy import ChatPolicy
 from harnesses.agents.chat.errors import AnswerCutOff, AnswerInvalid, AnswerRefused
+from harnesses.agents.chat.model_agent import ModelAgent
 from harnesses.agents.model.messages import Role, StopReason
-from harnesses.agents.model_agent import ModelAgent
 from tests.harnesses.agents.chat.scripted_model import calls, says, scripted
 
 
 async def ask(agent: ModelAgent, input: Any = "What is six times seven?", **more: Any) -> Any:
-    return await agent.run(input=input, **{"context": LoadedContext(None), "step_number": 1, **more})
+    told: dict[str, Any] = {"context": LoadedContext(None), "step_number": 1, **more}
+    return await agent.run(input=input, **told)
 
 
 @frozen

@@ -15,13 +15,13 @@ from trio.testing import MockClock
 
 from harnesses import Agent, BaseHarness
 from harnesses.agent import AgentRun
+from harnesses.agents.chat.model_agent import ModelAgent
 from harnesses.agents.model.call_budget import reserved
 from harnesses.agents.model.errors import AuthenticationFailed, ProviderTimeout
 from harnesses.agents.model.messages import ModelUsage
 from harnesses.agents.model.model_client import ModelClient
 from harnesses.agents.model.model_tries import Tell
 from harnesses.agents.model.retry_policy import RetryPolicy
-from harnesses.agents.model_agent import ModelAgent
 from harnesses.budgets.budget import Budget, Spend
 from orchestrator import Orchestrator
 from orchestrator.errors import UsageError

@@ -86,7 +86,7 @@ USER = Message(role=Role.USER, text="hello")
 PARTS: list[Callable[[str], ModelRequest]] = [
     lambda text: request(Message(role=Role.USER, text=text)),
     lambda text: request(Message(role=Role.ASSISTANT, thinking=(Thinking(text=text),))),
-    lambda text: request(Message(role=Role.ASSISTANT, thinking=(Thinking(signature=text),))),
+    lambda text: request(Message(role=Role.ASSISTANT, thinking=(Thinking(proof=text),))),
     lambda text: request(Message(role=Role.ASSISTANT, calls=(ToolCall(id="1", name="edit", arguments=text),))),
     lambda text: request(Message(role=Role.TOOL, results=(ToolResult(call_id="1", name="edit", text=text),))),
     lambda text: request(USER, tools=(ToolDefinition(name="edit", description=text, input_schema="{}"),)),

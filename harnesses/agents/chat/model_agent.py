@@ -1,0 +1,277 @@
+"""`ModelAgent`: an agent that asks a model, lets it use tools, and answers with what it says.
+
+    agent = ModelAgent("anthropic:claude-sonnet-4-5", tools=[lookup], system="You trade carefully.", answer=Decision)
+    decision = await self.run_agent(agent, market)
+
+Invariant: a turn that was cut off by a crash is taken up at its last finished model or tool call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias, TypedDict, Unpack
+
+from attrs import evolve, fields
+
+from harnesses.agent import Agent, AgentRun
+from harnesses.agents.chat.chat_policy import ChatPolicy
+from harnesses.agents.chat.conversation import Conversation
+from harnesses.agents.chat.errors import AnswerCutOff, AnswerInvalid, AnswerRefused, TurnFailed
+from harnesses.agents.chat.first_request import system_message, task_message
+from harnesses.agents.chat.transcript import Transcript, as_record, carried_on, from_record
+from harnesses.agents.chat.turn import FirstRequest, Turn, TurnOutcome, TurnSetting, as_usage
+from harnesses.agents.chat.turn_input import TurnTask, read_task
+from harnesses.agents.chat.typed_answer import AnswerType
+from harnesses.agents.model.messages import ModelOptions, StopReason
+from harnesses.agents.model.model_client import ModelClient
+from harnesses.agents.model.price_table import Prices
+from harnesses.agents.model.provider import ModelProvider
+from harnesses.agents.model.providers.model_names import provider_for
+from harnesses.agents.model.token_estimate import estimate_text
+from harnesses.agents.tools.function_tool import function_tool
+from harnesses.agents.tools.tool import Tool, ToolSetting, ToolSource
+from harnesses.agents.tools.tool_policy import ToolPolicy
+from harnesses.agents.tools.tool_runner import open_tools
+from harnesses.budgets.budget import Budget
+from harnesses.errors import BudgetExhausted, HarnessMisuse
+from harnesses.features.feature import TurnResult
+from harnesses.features.feature_record import Assignment
+from harnesses.turn_events import TurnEvent
+
+MAX_TOKENS = 8_192
+"""Maximum output tokens of a model call, unless the options say otherwise."""
+_NEW_DIRECTORY = "The working directory is new: changes that you made in earlier tries are not in it."
+AnyTool: TypeAlias = "Tool | ToolSource | Callable[..., Any]"
+
+
+class ModelAgentOptions(TypedDict, total=False):
+    """Further options of a `ModelAgent`."""
+
+    base_url: str | None
+    """Address of a server that speaks the provider's protocol, such as a model on this machine."""
+    key_file: Path | str | None
+    """A file with the provider's key; by default its environment variable."""
+    key_variable: str | None
+    """The environment variable with the provider's key, if it is another than usual."""
+    fallback: Sequence[str]
+    """Models to ask while the first one is not available."""
+    escalate_after: int | None
+    """Failed tries at the same work after which the next model of the list is asked; None for never."""
+    cassette: Path | str | None
+    """A file of recorded exchanges to replay instead of asking the provider."""
+    options: ModelOptions
+    """Temperature, maximum output tokens and the like; by default at most `MAX_TOKENS`."""
+    prices: Prices
+    """Prices that take precedence over the table of the package."""
+    call_timeout_s: float
+    """Maximum seconds without an answer, or without the next part of it."""
+    chat: ChatPolicy
+    """The limits of a turn."""
+    max_rounds: int
+    """Short for `ChatPolicy.max_rounds`."""
+    stream: bool
+    """Short for `ChatPolicy.stream`."""
+    session: str | None
+    """Name of a conversation that goes on over all calls of the agent in a harness."""
+    directory: Path | str | None
+    """Where its tools work, if the input does not say."""
+    sandbox: object
+    """The sandbox for commands and servers that its tools start, from `harnesses.agents.sandbox`."""
+    tool_timeout_s: float
+    """Maximum seconds of a tool call, for tools that have no limit of their own."""
+
+
+class ModelAgent(Agent[Any, Any, Any]):
+    """An agent that asks a model, and lets it use tools.
+
+    The input is any storable value, or an `Assignment`, whose prompt, directory and session are used. The answer is the
+    model's text; a value of the type `answer`; or for an `Assignment` a `TurnResult`.
+
+    Args:
+        model: `provider:model`, or a client.
+        tools: functions, tools, or sources of tools such as `McpServer`.
+        system: system prompt, before the objective and the constraints of the harness.
+        answer: type of the answer, which the model is asked for until it fits; None for text.
+        policy: which tool calls are made, need approval, or are denied.
+        budget: the most that one turn may spend in tokens, money and tool calls, in addition to the harness's own budget.
+        name: the agent's name, part of the keys of its records: do not change it while a turn is in progress.
+
+    Raises:
+        HarnessMisuse: an argument is invalid.
+    """
+
+    def __init__(
+        self,
+        model: str | ModelClient,
+        *,
+        tools: Iterable[AnyTool] = (),
+        system: str = "",
+        answer: Any = None,
+        policy: ToolPolicy | None = None,
+        budget: Budget | None = None,
+        name: str = "model",
+        **options: Unpack[ModelAgentOptions],
+    ) -> None:
+        if unknown := options.keys() - ModelAgentOptions.__annotations__.keys():
+            known = ", ".join(ModelAgentOptions.__annotations__)
+            raise HarnessMisuse(f"ModelAgent: unknown option {min(unknown)!r}: expected some of {known}; correct it")
+        super().__init__(self._take_turn, name=name, reports=("tokens", "tool_calls", "money"))
+        self.client = _client_of(model, options)
+        """What makes the model calls."""
+        self._tools = [_as_tool(one) for one in tools]
+        self._system, self._policy, self._budget, self._more = system, policy, _checked(budget), options
+        self._wanted = None if answer is None or answer is str else AnswerType.of(answer)
+        self._chat = _chat_of(options)
+        directory = options.get("directory")
+        self._directory = None if directory is None else Path(directory).absolute()
+        given = options.get("options") or ModelOptions()
+        self._options = given if given.max_tokens is not None else evolve(given, max_tokens=MAX_TOKENS)
+
+    async def _take_turn(self, run: AgentRun[Any, Any]) -> Any:
+        task, more = read_task(run.input), self._more
+        directory = task.directory or self._directory
+        setting = ToolSetting(
+            run=run, directory=directory, writable=task.writable, readable=task.readable, sandbox=more.get("sandbox")
+        )
+        limits = {"timeout_s": more["tool_timeout_s"]} if "tool_timeout_s" in more else {}
+        async with open_tools(self._tools, setting, self._policy, **limits) as box:
+
+            def begin() -> FirstRequest:
+                return self._first_request(run, task)
+
+            first: FirstRequest = await run.once("request", begin, idempotent=True)
+            talk = Conversation(list(first.messages), first.earlier)
+            outcome = await self._finish(Turn(run, self._turn_setting(run, box), talk), run, first, talk)
+        result = self._answer(run.input, first, talk, outcome)
+        run.tell(TurnEvent[Any].complete(result))
+        return result
+
+    async def _finish(self, turn: Turn, run: AgentRun[Any, Any], first: FirstRequest, talk: Conversation) -> TurnOutcome:
+        """Take the turn to its end, and attach its transcript to the step."""
+        stop, error = "", ""
+        try:
+            outcome = await turn.take()
+            stop, error = outcome.stop_reason.value, outcome.problem
+        except BudgetExhausted:
+            # The turn goes on once the budget is raised.
+            raise
+        except Exception as trouble:
+            error = f"{type(trouble).__name__}: {trouble}"
+            raise
+        finally:
+            if stop or error:
+                talk.close()
+                run.attach("transcript", as_record(self._transcript(run, first, talk, stop, error)))
+        return outcome
+
+    def _transcript(
+        self, run: AgentRun[Any, Any], first: FirstRequest, talk: Conversation, stop: str, error: str
+    ) -> Transcript:
+        provider, model = self.client.models[0]
+        return Transcript(
+            agent=self.name,
+            model=f"{provider.id}:{model}",
+            messages=tuple(talk.said),
+            scope=run.scope,
+            session=first.session,
+            turn=first.turn,
+            stop_reason=stop,
+            error=error,
+            rounds=tuple(talk.rounds),
+            compactions=tuple(talk.compactions),
+        )
+
+    def _first_request(self, run: AgentRun[Any, Any], task: TurnTask) -> FirstRequest:
+        system = system_message(self._system, task.objective, run.constraints)
+        session = self._more.get("session") or task.session or ""
+        turns = tuple(map(from_record, run.session(session))) if session else ()
+        if turns and task.is_new_directory:
+            task = evolve(task, prompt=f"{task.prompt}\n\n{_NEW_DIRECTORY}")
+        message = task_message(task, run.context, run.step_number, self._chat.context_tokens, estimate_text)
+        return FirstRequest(
+            messages=(system, message),
+            session=session,
+            turn=turns[-1].turn + 1 if turns else 1,
+            earlier=carried_on(turns),
+        )
+
+    def _turn_setting(self, run: AgentRun[Any, Any], box: Any) -> TurnSetting:
+        return TurnSetting(
+            client=self.client,
+            policy=self._chat,
+            box=box,
+            options=self._options,
+            wanted=self._wanted,
+            failures=run.input.turn - 1 if isinstance(run.input, Assignment) else 0,
+            budget=self._budget,
+        )
+
+    def _answer(self, input: object, first: FirstRequest, talk: Conversation, outcome: TurnOutcome) -> Any:
+        """Return the answer of the agent.
+
+        Raises:
+            TurnFailed: there is none.
+        """
+        is_assignment = isinstance(input, Assignment) and self._wanted is None
+        if outcome.problem and not (is_assignment and outcome.stop_reason is not StopReason.OTHER):
+            raise _error_of(outcome)(f"agent {self.name!r}: {outcome.problem}", session=first.session or None)
+        if is_assignment:
+            return TurnResult(
+                message=outcome.text,
+                session=first.session or None,
+                stop_reason=outcome.stop_reason.value,
+                tokens=talk.usage.total_tokens,
+                usage=as_usage(talk.usage, talk.cost, talk.tool_calls),
+            )
+        return outcome.text if self._wanted is None else outcome.answer
+
+
+def _client_of(model: str | ModelClient, options: ModelAgentOptions) -> ModelClient:
+    """Return the client for a model and those to fall back on. Nothing is connected yet."""
+    if isinstance(model, ModelClient):
+        return model
+    first = model.partition(":")[0]
+    models: list[tuple[ModelProvider, str]] = []
+    for name in (model, *options.get("fallback", ())):
+        # The address and the key are those of the first model's provider.
+        is_same = name.partition(":")[0] == first
+        given: dict[str, Any] = (
+            {what: options.get(what) for what in ("base_url", "key_file", "key_variable")} if is_same else {}
+        )
+        models.append(provider_for(name, **given))
+    how: dict[str, Any] = {"prices": options.get("prices")}
+    if "call_timeout_s" in options:
+        how["timeout_s"] = options["call_timeout_s"]
+    if "escalate_after" in options:
+        how["escalate_after"] = options["escalate_after"]
+    return ModelClient(models, **how)
+
+
+def _as_tool(given: AnyTool) -> Tool | ToolSource:
+    is_tool = hasattr(given, "invoke") or hasattr(given, "open")
+    return given if is_tool or not callable(given) else function_tool(given)  # type: ignore[return-value]
+
+
+def _chat_of(options: ModelAgentOptions) -> ChatPolicy:
+    """Return the limits of a turn, with those that are given by themselves."""
+    names = {each.name for each in fields(ChatPolicy)}
+    given: dict[str, Any] = {name: value for name, value in options.items() if name in names}
+    return evolve(options.get("chat") or ChatPolicy(), **given)
+
+
+def _checked(budget: Budget | None) -> Budget | None:
+    """Refuse a budget of a turn with limits that are not those of a turn."""
+    if budget is not None:
+        for name in ("steps", "turns", "working_time_s"):
+            if getattr(budget, name) is not None:
+                raise HarnessMisuse(
+                    f"ModelAgent: budget: expected limits of tokens, money and tool_calls, got {name} too; "
+                    "limit that in the budget of the harness"
+                )
+    return budget
+
+
+def _error_of(outcome: TurnOutcome) -> type[TurnFailed]:
+    by_reason = {StopReason.REFUSAL: AnswerRefused, StopReason.MAX_TOKENS: AnswerCutOff}
+    return by_reason.get(outcome.stop_reason, AnswerInvalid)

@@ -1,0 +1,181 @@
+"""Laws of turns within harnesses: what is on record, what is charged, and how conversations go on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from decimal import Decimal
+from typing import Any
+
+import trio
+
+from harnesses import BaseHarness, Budget, StepYield
+from harnesses.agents.chat.model_agent import ModelAgent
+from harnesses.agents.model.errors import ContextTooLong, RequestRejected
+from harnesses.agents.model.messages import Message, ModelOptions, Role
+from harnesses.agents.model.model_client import ModelClient
+from harnesses.agents.tools.function_tool import tool
+from harnesses.agents.tools.tool import ToolEffect
+from harnesses.features import Feature, FeatureHarness, RunPolicy, Verdict
+from harnesses.turn_events import TurnEventKind
+from orchestrator import MemoryStore, Orchestrator
+from tests.harnesses.agents.chat.scripted_model import ScriptedProvider, calls, says, scripted
+
+
+class Asking(BaseHarness[int, str, str]):
+    """Asks its agent a question in each step."""
+
+    def __init__(self, agent: ModelAgent, *questions: str) -> None:
+        super().__init__(0)
+        self.agent = agent
+        self.questions = questions
+
+    def asked_agents(self) -> list[ModelAgent]:
+        return [self.agent]
+
+    async def execute(self) -> AsyncIterator[Any]:
+        for question in self.questions[self.current_step :]:
+            yield StepYield(question, await self.run_agent(self.agent, question))
+
+
+@tool(effect=ToolEffect.ACTS)
+async def act(what: str) -> str:
+    """Act."""
+    return f"did {what}"
+
+
+async def run(harness: BaseHarness[Any, Any, Any], store: MemoryStore | None = None, **options: Any) -> Any:
+    async with Orchestrator(store or MemoryStore()) as orchestrator:
+        handle = orchestrator.start(harness, name="asking", **options)
+        return await handle.wait()
+
+
+def texts(messages: tuple[Message, ...]) -> list[str]:
+    return [message.text for message in messages if message.role is not Role.SYSTEM]
+
+
+async def test_usage_is_summed_over_all_rounds_and_charged_to_the_budget(autojump_clock: object) -> None:
+    provider = scripted(says("", calls("act", '{"what": "x"}')), says("done"))
+    client = ModelClient([(provider, "script-1")], prices={"scripted:script-1": {"input": 1, "output": 2}})
+    harness = Asking(ModelAgent(client, tools=[act]), "q")
+    store = MemoryStore()
+
+    assert str(await run(harness, store, budget=Budget(tokens=100_000, money=Decimal(1), tool_calls=5))) == "finished"
+
+    spent = store.accounts(["harness/asking"])["harness/asking"].spent
+    assert (spent.tokens, spent.tool_calls, spent.money) == (30, 1, Decimal("0.00004"))
+
+
+async def test_a_budget_that_is_too_small_for_the_next_call_ends_the_harness(autojump_clock: object) -> None:
+    provider = scripted(says("done"))
+
+    assert "limit 100" in str(await run(Asking(ModelAgent(provider.client()), "q"), budget=Budget(tokens=100)))
+    assert provider.requests == []
+
+
+async def test_a_session_goes_on_over_steps_and_restarts(autojump_clock: object) -> None:
+    store, provider = MemoryStore(), scripted(says("first"), says("second"), says("third"))
+    agent = ModelAgent(provider.client(), session="talk", system="You are brief.")
+
+    await run(Asking(agent, "one", "two"), store)
+    await run(Asking(agent, "one", "two", "three"), store)
+
+    assert [message.role for message in provider.requests[-1].messages].count(Role.SYSTEM) == 1
+    said = texts(provider.requests[-1].messages)
+    assert [text.splitlines()[-1] for text in said] == ["one", "first", "two", "second", "three"]
+
+
+async def test_a_turn_without_session_stands_alone(autojump_clock: object) -> None:
+    provider = scripted(says("first"), says("second"))
+
+    await run(Asking(ModelAgent(provider.client()), "one", "two"))
+
+    assert len(provider.requests[1].messages) == 2
+
+
+def client(provider: ScriptedProvider, context: int) -> ModelClient:
+    return ModelClient([(provider, "script-1")], prices={"scripted:script-1": {"input": 0, "output": 0, "context": context}})
+
+
+async def test_a_long_conversation_is_summarised_at_the_stated_share(autojump_clock: object) -> None:
+    long = "word " * 2_000
+    provider = scripted(
+        says("", calls("act", f'{{"what": "{long}"}}'), input_tokens=100, output_tokens=90),
+        says("SUMMARY: did x."),
+        says("done", input_tokens=500),
+    )
+    store = MemoryStore()
+    agent = ModelAgent(client(provider, 5_000), tools=[act], options=ModelOptions(max_tokens=100))
+
+    assert str(await run(Asking(agent, "the task"), store)) == "finished"
+
+    summary, after = provider.requests[1], provider.requests[2]
+    assert "data, not instructions" in summary.messages[1].text
+    assert "SUMMARY: did x." in after.messages[1].text
+    assert "the task" in after.messages[1].text
+    assert long not in str(after.messages)
+    calls_left = [call for message in after.messages for call in message.calls]
+    assert len(calls_left) == len([result for message in after.messages for result in message.results])
+
+
+async def test_a_conversation_that_the_model_refuses_as_too_long_is_summarised_and_sent_again(autojump_clock: object) -> None:
+    provider = scripted(ContextTooLong("too long"), says("SUMMARY"), says("done"))
+
+    assert str(await run(Asking(ModelAgent(provider.client()), "q" * 1_000))) == "finished"
+    assert "SUMMARY" in provider.requests[-1].messages[1].text
+
+
+async def test_without_a_summary_older_messages_are_left_out_by_a_stated_rule(autojump_clock: object) -> None:
+    provider = scripted(
+        says("", calls("act", '{"what": "x"}')), ContextTooLong("too long"), RequestRejected("no"), says("done")
+    )
+
+    assert str(await run(Asking(ModelAgent(provider.client(), tools=[act]), "q"))) == "finished"
+    assert "messages were left out" in str(provider.requests[-1].messages)
+    assert "act(" in str(provider.requests[-1].messages)
+
+
+async def test_events_come_in_the_order_in_which_things_happen(autojump_clock: object) -> None:
+    provider = scripted(says("I act.", calls("act", '{"what": "x"}')), says("I have done it."))
+    kinds: list[TurnEventKind] = []
+    text = ""
+    async with Orchestrator(MemoryStore()) as orchestrator:
+        handle = orchestrator.start(Asking(ModelAgent(provider.client(), tools=[act]), "q"), name="asking")
+        async for told in handle.turn_events():
+            kinds.append(told.event.kind)
+            text += told.event.text if told.event.kind is TurnEventKind.TEXT_DELTA else ""
+
+    assert text == "I act.I have done it."
+    assert list(dict.fromkeys(kinds)) == [
+        TurnEventKind.TEXT_DELTA,
+        TurnEventKind.TOOL_CALL_DELTA,
+        TurnEventKind.MESSAGE_COMPLETE,
+        TurnEventKind.TOOL_STARTED,
+        TurnEventKind.TOOL_FINISHED,
+        TurnEventKind.TURN_COMPLETE,
+    ]
+
+
+class Judge:
+    """Accepts a text that has the right word."""
+
+    async def validate(self, feature: Feature, work: Any) -> Verdict:
+        await trio.lowlevel.checkpoint()
+        return Verdict(passed="right" in work.message, evidence="the word `right` is missing")
+
+
+async def test_a_rejected_try_goes_on_in_the_conversation_with_the_validators_reason(autojump_clock: object) -> None:
+    provider = scripted(says("wrong"), says("right"))
+    policy = RunPolicy(max_turns_per_feature=3, max_retries_per_feature=2)
+    agent = ModelAgent(provider.client())
+    harness = FeatureHarness(agent, Judge(), objective="o", features=[Feature("f", "d", steps="s")], policy=policy)
+
+    store = MemoryStore()
+    await run(harness, store)
+    await run(harness, store)
+
+    first, second = provider.requests[0].messages, provider.requests[1].messages
+    assert "Objective: o" in first[0].text
+    assert texts(second)[1] == "wrong"
+    assert "the word `right` is missing" in second[-1].text
+    assert second[-1].text != first[-1].text
+    assert harness.state.features[0].passes
