@@ -116,9 +116,10 @@ class ModelAgent(Agent[Any, Any, Any]):
         if unknown := options.keys() - ModelAgentOptions.__annotations__.keys():
             known = ", ".join(ModelAgentOptions.__annotations__)
             raise HarnessMisuse(f"ModelAgent: unknown option {min(unknown)!r}: expected some of {known}; correct it")
-        super().__init__(self._take_turn, name=name, reports=("tokens", "tool_calls", "money"))
         self.client = _client_of(model, options)
         """What makes the model calls."""
+        super().__init__(self._take_turn, name=name, reports=(*self.client.reports, "tool_calls"))
+        self.remedy = self.client.remedy
         self._tools = [_as_tool(one) for one in tools]
         self._system, self._policy, self._budget, self._more = system, policy, _checked(budget), options
         self._wanted = None if answer is None or answer is str else AnswerType.of(answer)
