@@ -12,7 +12,7 @@ from tests.zygote import preload
 from .turn_lives import killed_once, uninterrupted
 
 
-@pytest.mark.parametrize("kills", [("request:2", "acted:1", "commit-after:9", "acted:3")], ids=str)
+@pytest.mark.parametrize("kills", [("request:2", "acted:1", "commit-after:9")], ids=str)
 def test_a_killed_turn_repeats_no_tool_and_pays_no_finished_call_again(
     kills: tuple[str, ...], tmp_path: Path, model_server: ModelServer
 ) -> None:
