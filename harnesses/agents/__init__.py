@@ -1,7 +1,7 @@
 """Agents: model agents, command-line agents and scripted ones.
 
 ModelAgent      asks a model, through its provider's API, and lets it use tools
-CommandAgent    runs a command-line coding agent: any program, or Claude Code, Codex CLI and aider through a dialect
+CommandAgent    runs a command-line coding agent: any program, or one that is known through a dialect
 ScriptedAgent   replays attempts at features from a file or table
 """
 
@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from harnesses.agents.command.agent_output import Reading, Reply
     from harnesses.agents.command.command_agent import CommandAgent
     from harnesses.agents.errors import AgentFailed, AgentMissing, AgentTimedOut
+    from harnesses.agents.model.cassette import Cassette, CassetteMiss, CassetteMode
     from harnesses.agents.model.messages import ModelOptions
     from harnesses.agents.model.model_client import ModelClient
     from harnesses.agents.sandbox.sandbox_settings import Bubblewrap, Sandbox
     from harnesses.agents.scripted_agent import ScriptedAgent, ScriptedAttempt, read_attempts, recording
     from harnesses.agents.tools.coding_tools import coding_tools
     from harnesses.agents.tools.function_tool import tool
+    from harnesses.agents.tools.mcp_server import McpServer
     from harnesses.agents.tools.tool import ToolEffect
     from harnesses.agents.tools.tool_policy import ToolPolicy
 else:
@@ -36,12 +38,14 @@ else:
             "harnesses.agents.command.agent_output": "Reading Reply",
             "harnesses.agents.command.command_agent": "CommandAgent",
             "harnesses.agents.errors": "AgentFailed AgentMissing AgentTimedOut",
+            "harnesses.agents.model.cassette": "Cassette CassetteMiss CassetteMode",
             "harnesses.agents.model.messages": "ModelOptions",
             "harnesses.agents.model.model_client": "ModelClient",
             "harnesses.agents.sandbox.sandbox_settings": "Bubblewrap Sandbox",
             "harnesses.agents.scripted_agent": "ScriptedAgent ScriptedAttempt read_attempts recording",
             "harnesses.agents.tools.coding_tools": "coding_tools",
             "harnesses.agents.tools.function_tool": "tool",
+            "harnesses.agents.tools.mcp_server": "McpServer",
             "harnesses.agents.tools.tool": "ToolEffect",
             "harnesses.agents.tools.tool_policy": "ToolPolicy",
         },
@@ -55,9 +59,13 @@ __all__ = [
     "AnswerInvalid",
     "AnswerRefused",
     "Bubblewrap",
+    "Cassette",
+    "CassetteMiss",
+    "CassetteMode",
     "ChatPolicy",
     "CommandAgent",
     "Dialect",
+    "McpServer",
     "ModelAgent",
     "ModelAgentOptions",
     "ModelClient",
