@@ -10,7 +10,6 @@ two later ones of the same directory are kept, or 30 days have passed.
 
 from __future__ import annotations
 
-import builtins
 import os
 import shutil
 import subprocess
@@ -26,6 +25,7 @@ import trio
 from attrs import define, field
 
 from harnesses.agents.tools.tool import ToolError
+from harnesses.files.safe_files import draft_of
 from harnesses.files.state_folder import state_folder
 
 _LIMIT_S = 120.0
@@ -108,7 +108,7 @@ class WorkingTree:
             tree = (await self._git("write-tree")).strip()
             if tree != self._last:
                 self._saved += 1
-                await self._git("update-ref", f"{_REFS}/{_id_of(self._directory)}/{self._saved % 2}", tree)
+                await trio.to_thread.run_sync(self._hold, tree)
         except (ToolError, OSError) as error:
             self._log(f"[the files of {self._directory} are not kept: {error}]")
             self._last = ""
@@ -127,7 +127,13 @@ class WorkingTree:
         await self._git("read-tree", "--reset", "-u", tree)
         self._last = tree
 
-    async def list(self, below: str) -> builtins.list[bytes]:
+    def _hold(self, tree: str) -> None:
+        ref = self._repository / _REFS / _id_of(self._directory) / str(self._saved % 2)
+        ref.parent.mkdir(parents=True, exist_ok=True)
+        with draft_of(ref) as draft:
+            draft.write(f"{tree}\n".encode())
+
+    async def files(self, below: str) -> list[bytes]:
         """Return the files below a folder that no `.gitignore` file ignores."""
         await self._open()
         found = await self._run("ls-files", "--others", "--exclude-standard", "-z", "--", below)
@@ -221,6 +227,6 @@ async def list_files(directory: Path, below: str) -> list[bytes] | None:
         return None
     async with tree:
         try:
-            return await tree.list(below)
+            return await tree.files(below)
         except (ToolError, OSError):
             return None

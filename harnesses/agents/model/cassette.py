@@ -1,0 +1,221 @@
+"""`Cassette`: records the model and tool calls of a run in a file, and replays them offline.
+
+    agent = ModelAgent("anthropic:claude-…", cassette=Cassette.record("turn.jsonl"))     calls the model, writes it down
+    agent = ModelAgent("anthropic:claude-…", cassette=Cassette.replay("turn.jsonl"))     answers from the file
+
+Invariants: a replayed run connects to nothing and needs no key and no SDK. A request that was not recorded raises, with the
+nearest recorded one and the difference. Identical requests are answered in the order of the recording.
+
+Only answers are recorded: a call that fails is repeated, and the cassette holds what it returned in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import trio
+from attrs import frozen
+
+from harnesses.agents.model.cassette_file import CassetteFile, CassetteMiss, Json
+from harnesses.agents.model.messages import (
+    ModelRequest,
+    ModelResponse,
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
+from harnesses.agents.model.provider import ModelProvider
+
+__all__ = ["Cassette", "CassetteMiss", "CassetteMode"]
+
+
+class CassetteMode(StrEnum):
+    """What a cassette does."""
+
+    REPLAY = "replay"
+    """Answer from the file."""
+    RECORD = "record"
+    """Call the model and the tools, and append to the file."""
+    AUTO = "auto"
+    """Replay, unless there is a key for the model: then call it, and record nothing."""
+
+
+class Cassette:
+    """A recording of model and tool calls. Several agents and harnesses may share one.
+
+    Args:
+        path: the file.
+        ignored: regular expressions of what differs from run to run, such as paths of temporary folders, with what replaces
+            it. It is replaced in what is recorded, and in what is looked up.
+        live: names of tools that are called in a replay too, besides those that only change files: commands that write some.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        mode: CassetteMode | str = CassetteMode.REPLAY,
+        *,
+        ignored: Mapping[str, str] | None = None,
+        live: Iterable[str] = (),
+    ) -> None:
+        self.path = Path(path)
+        self.mode = CassetteMode(mode)
+        self.live = frozenset(live)
+        self._file = CassetteFile(self.path, dict(ignored or {}))
+
+    def __repr__(self) -> str:
+        return f"<Cassette {self.path} {self.mode}>"
+
+    @classmethod
+    def record(cls, path: Path | str, *, ignored: Mapping[str, str] | None = None, live: Iterable[str] = ()) -> Cassette:
+        """Return a cassette that records. It appends: delete the file to record anew."""
+        return cls(path, CassetteMode.RECORD, ignored=ignored, live=live)
+
+    @classmethod
+    def replay(cls, path: Path | str, *, ignored: Mapping[str, str] | None = None, live: Iterable[str] = ()) -> Cassette:
+        """Return a cassette that answers from its file."""
+        return cls(path, CassetteMode.REPLAY, ignored=ignored, live=live)
+
+    @classmethod
+    def auto(cls, path: Path | str, *, ignored: Mapping[str, str] | None = None, live: Iterable[str] = ()) -> Cassette:
+        """Return a cassette that replays, unless there is a key for the model."""
+        return cls(path, CassetteMode.AUTO, ignored=ignored, live=live)
+
+    def is_used_for(self, models: Iterable[tuple[ModelProvider, str]]) -> bool:
+        """Return whether to record or replay: always, except that `auto` is not used for models that all have a key.
+
+        Args:
+            models: providers with the names of their models. A provider that does not tell whether it has a key has one.
+        """
+        return self.mode is not CassetteMode.AUTO or not all(getattr(provider, "has_key", True) for provider, _ in models)
+
+    @property
+    def is_replaying(self) -> bool:
+        """Whether answers come from the file, when it is used."""
+        return self.mode is not CassetteMode.RECORD
+
+    def provider(self, provider: ModelProvider) -> ModelProvider:
+        """Return a provider whose calls are recorded or replayed."""
+        return _Replaying(provider, self._file) if self.is_replaying else _Recording(provider, self._file)
+
+    def add(self, asked: object, answered: object) -> None:
+        """Record an exchange."""
+        self._file.add(asked, answered)
+
+    def take(self, asked: object, subject: str) -> Json:
+        """Return the recorded answer to a question.
+
+        Args:
+            subject: what is asked, for the error.
+
+        Raises:
+            CassetteMiss: there is none.
+        """
+        return self._file.take(asked, subject)
+
+
+def _question(provider: str, request: ModelRequest) -> dict[str, Any]:
+    body: dict[str, Any] = msgspec.to_builtins(request)
+    del body["metadata"]
+    return {"model": {"provider": provider, **body}}
+
+
+@frozen
+class _Recording:
+    """A provider whose answers are written down."""
+
+    _provider: ModelProvider
+    _file: CassetteFile
+
+    @property
+    def id(self) -> str:
+        return self._provider.id
+
+    @property
+    def account(self) -> str:
+        return self._provider.account
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        response = await self._provider.complete(request)
+        self._file.add(_question(self.id, request), response)
+        return response
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[StreamEvent], None]:
+        async with self._provider.stream(request) as events:
+            yield _WrittenDown(events, self._file, _question(self.id, request))
+
+
+@frozen
+class _WrittenDown:
+    """The events of an answer that is recorded when it is whole."""
+
+    _events: AsyncIterator[StreamEvent]
+    _file: CassetteFile
+    _asked: dict[str, Any]
+
+    def __aiter__(self) -> AsyncIterator[StreamEvent]:
+        return self
+
+    async def __anext__(self) -> StreamEvent:
+        event = await anext(self._events)
+        if isinstance(event, ModelResponse):
+            self._file.add(self._asked, event)
+        return event
+
+
+@frozen
+class _Replaying:
+    """A provider whose answers come from the file."""
+
+    _provider: ModelProvider
+    _file: CassetteFile
+
+    @property
+    def id(self) -> str:
+        return self._provider.id
+
+    @property
+    def account(self) -> str:
+        return f"cassette {self._file.path}"
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        await trio.lowlevel.checkpoint()
+        answer = self._file.take(_question(self.id, request), f"a request to {self.id}:{request.model}")
+        return msgspec.convert(answer, ModelResponse)
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[StreamEvent], None]:
+        yield _Replayed(_events(await self.complete(request)))
+
+
+def _events(response: ModelResponse) -> Iterator[StreamEvent]:
+    """Yield a recorded answer as events: each part of it at once."""
+    message = response.message
+    yield from (ThinkingDelta(thinking.text) for thinking in message.thinking if thinking.text)
+    if message.text:
+        yield TextDelta(message.text)
+    yield from (ToolCallDelta(call.id, call.name, call.arguments) for call in message.calls)
+    yield response
+
+
+@frozen
+class _Replayed:
+    """The events of a recorded answer."""
+
+    _events: Iterator[StreamEvent]
+
+    def __aiter__(self) -> AsyncIterator[StreamEvent]:
+        return self
+
+    async def __anext__(self) -> StreamEvent:
+        await trio.lowlevel.checkpoint()
+        for event in self._events:
+            return event
+        raise StopAsyncIteration

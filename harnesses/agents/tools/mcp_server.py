@@ -1,0 +1,365 @@
+"""`McpServer`: the tools of an MCP server, over stdio or streamable HTTP, through the official `mcp` package.
+
+    McpServer(["npx", "-y", "@modelcontextprotocol/server-filesystem", "."])
+    McpServer(url="https://tools.example.com/mcp", headers={"Authorization": …})
+
+What a server says of its tools is not believed where it would lower a guard:
+
+    server                                      effect of its tools
+    in a sandbox without network                changes_files: the sandbox holds it
+    any other: destructiveHint                  dangerous
+    any other                                   acts, for which the default policy asks
+    `trusted`, with readOnlyHint                reads
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from math import inf
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import msgspec
+import trio
+from attrs import field, frozen
+
+from harnesses.agents.model.messages import ToolDefinition
+from harnesses.agents.sandbox import Sandbox, environment_within, sandboxed
+from harnesses.agents.tools.coding_tools import held_by
+from harnesses.agents.tools.function_tool import read_object
+from harnesses.agents.tools.mcp_stdio import ServerProcess
+from harnesses.agents.tools.tool import Tool, ToolEffect, ToolError, ToolSetting
+from harnesses.diagnostics.error_groups import leaves
+from harnesses.diagnostics.extras import load_extra, own_version
+from harnesses.errors import HarnessMisuse, NotReady, Stopping
+from harnesses.guard.command_model import Finding
+from harnesses.guard.tool_calls import classify_call
+from harnesses.redaction.redactor import redact_text
+
+MAX_TOOLS = 500
+"""Tools of one server; further ones are left out."""
+_MOST_PAGES = 50
+_MOST_DESCRIPTION = 8_000
+_MOST_SCHEMA_BYTES = 100_000
+_PAUSE_S = 1.0
+"""Least seconds between two readings of a changed list."""
+_RUNNERS = re.compile(r"npx|uvx|uv|pipx|bunx|deno|node|docker|podman|python[\d.]*")
+_NOT_A_NAME = ("run", "exec", "x", "tool", "index.js", "main.js", "dist", "build", "src", "lib")
+_NOT_AT_THE_TOP = ("anyOf", "oneOf", "allOf", "not", "enum")
+"""Keywords that providers refuse at the top of a tool's schema."""
+_WHAT = "an MCP server"
+
+
+def _words(command: Iterable[str]) -> tuple[str, ...]:
+    return tuple(command)
+
+
+@frozen
+class McpServer:
+    """An MCP server, started or connected to for each turn.
+
+    Raises:
+        HarnessMisuse: there is neither a command nor a URL, or both.
+    """
+
+    command: tuple[str, ...] = field(default=(), converter=_words)
+    """The program and its arguments, for a server over stdio."""
+    url: str = field(default="", kw_only=True)
+    """The endpoint of a server over streamable HTTP."""
+    name: str = field(default="", kw_only=True)
+    """Its name in messages and in prefixes of tools; by default from the command or the URL."""
+    env: Mapping[str, str] = field(factory=dict[str, str], kw_only=True, repr=False)
+    """Variables added to its environment, which has no secrets otherwise."""
+    headers: Mapping[str, str] = field(factory=dict[str, str], kw_only=True, repr=False)
+    """Headers of requests to the URL, such as credentials."""
+    trusted: bool = field(default=False, kw_only=True)
+    """Whether to believe what it says of its tools: that they only read."""
+    network: bool = field(default=False, kw_only=True)
+    """Whether it may use the network within a sandbox that leaves this open."""
+    start_timeout_s: float = field(default=60.0, kw_only=True)
+    """Seconds until it must have started and listed its tools."""
+
+    def __attrs_post_init__(self) -> None:
+        if bool(self.command) is bool(self.url):
+            raise HarnessMisuse(
+                f"MCP server: expected a command or a url, got {self.command!r:.200} and {self.url!r:.200}; set one"
+            )
+        if not self.name:
+            object.__setattr__(self, "name", _name_of(self.command, self.url))
+
+    @asynccontextmanager
+    async def open(self, setting: ToolSetting) -> AsyncGenerator[Sequence[Tool], None]:
+        """Start or connect to the server and yield its tools, which follow its list of them.
+
+        Raises:
+            NotReady: its program, or the package `mcp`, is not installed.
+            ToolError: it cannot be started or connected to.
+        """
+        failed: BaseException | None = None
+        is_open = False
+        try:
+            async with self._connected(setting) as tools:
+                is_open = True
+                # Raised behind the connection, whose nurseries would put it into groups.
+                try:
+                    yield tools
+                except (Exception, Stopping) as error:
+                    failed = error
+        except Exception as error:
+            if not is_open:
+                raise self._cannot_open(error) from error
+            setting.run.log(f"[MCP server {self.name}: {_plain(error)}]")
+        if failed is not None:
+            raise failed
+
+    def _cannot_open(self, error: Exception) -> Exception:
+        ready = next((leaf for leaf in leaves(error) if isinstance(leaf, NotReady | HarnessMisuse)), None)
+        return ready or ToolError(f"MCP server {self.name!r} cannot be used: {_plain(error)}")
+
+    @asynccontextmanager
+    async def _connected(self, setting: ToolSetting) -> AsyncGenerator[Sequence[Tool], None]:
+        client_class: Any = load_extra("mcp", "mcp", _WHAT).Client
+        info: Any = load_extra("mcp.types", "mcp", _WHAT).Implementation
+        changed = _Changes()
+        async with self._transport(setting) as transport:
+            with trio.CancelScope(deadline=trio.current_time() + self.start_timeout_s) as limit:
+                client = client_class(
+                    transport,
+                    message_handler=changed.take,
+                    client_info=info(name="durable-harnesses", version=own_version() or "0"),
+                    cache=None,
+                )
+                async with client:
+                    session = _Session(self, client, setting)
+                    tools: list[Tool] = await session.tools()
+                    limit.deadline = inf
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(session.follow, changed, tools)
+                        nursery.start_soon(session.listen, changed)
+                        yield tools
+                        nursery.cancel_scope.cancel()
+        if limit.cancelled_caught:
+            raise ToolError(f"it has not answered within {self.start_timeout_s:g} s")
+
+    @asynccontextmanager
+    async def _transport(self, setting: ToolSetting) -> AsyncGenerator[Any, None]:
+        if self.url:
+            connect: Any = load_extra("mcp.client.streamable_http", "mcp", _WHAT).streamable_http_client
+            http: Any = load_extra("httpx2", "mcp", _WHAT)
+            timeout = http.Timeout(30.0, read=300.0)
+            async with http.AsyncClient(headers=dict(self.headers), timeout=timeout) as requests:
+                yield connect(self.url, http_client=requests)
+            return
+        async with _directory(setting) as directory:
+            if (
+                shutil.which(self.command[0], path=os.environ.get("PATH")) is None
+                and not (directory / self.command[0]).exists()
+            ):
+                raise NotReady(f"MCP server {self.name!r}: expected the program {self.command[0]!r}, got none; install it")
+            process = ServerProcess(lambda line: setting.run.log(f"[{self.name}] {redact_text(line)}"))
+            async with sandboxed(
+                self.command,
+                directory,
+                cast(Sandbox | None, setting.sandbox),
+                environment=environment_within(os.environ),
+                added=self.env,
+                writable=setting.writable,
+                readable=setting.readable,
+                network=self.network,
+                log=setting.run.log,
+            ) as ready:
+                try:
+                    yield process.connect(ready, directory)
+                except Exception as error:
+                    said = redact_text("; ".join(process.errors))[-1_000:] or f"exit code {process.code}"
+                    if process.code in (126, 127):
+                        why = f"{self.command[0]!r} cannot be run: {said}"
+                        raise NotReady(f"MCP server {self.name!r}: {why}; install it") from error
+                    raise ToolError(f"{_plain(error)} ({said})") from error
+
+    def is_held(self, setting: ToolSetting) -> bool:
+        """Return whether a sandbox keeps the server from everything but files."""
+        return bool(self.command) and not self.network and len(held_by(setting.sandbox)) > 0 and not _network(setting.sandbox)
+
+
+class _Changes:
+    """Notes that a server's list of tools has changed."""
+
+    def __init__(self) -> None:
+        self.event = trio.Event()
+
+    async def take(self, message: object) -> None:
+        if type(message).__name__ == "ToolListChangedNotification":
+            self.event.set()
+
+
+@frozen
+class _Session:
+    server: McpServer
+    client: Any
+    setting: ToolSetting
+
+    async def tools(self) -> list[Tool]:
+        """Return the tools that the server lists; those that no model could call are left out, which is logged."""
+        tools, cursor = list[Tool](), None
+        for _ in range(_MOST_PAGES):
+            page = await self.client.list_tools(cursor=cursor)
+            for listed in page.tools:
+                try:
+                    tools.append(self._tool(listed))
+                except ValueError as error:
+                    self.setting.run.log(f"[{self.server.name}: tool {listed.name!r:.100} is left out: {error}]")
+            cursor = page.next_cursor
+            if cursor is None or len(tools) >= MAX_TOOLS:
+                break
+        return tools[:MAX_TOOLS]
+
+    def _tool(self, listed: Any) -> McpTool:
+        definition = ToolDefinition(
+            name=re.sub(r"[^A-Za-z0-9_-]", "_", listed.name)[:64],
+            description=(listed.description or listed.title or listed.name)[:_MOST_DESCRIPTION],
+            input_schema=_checked_schema(listed.input_schema),
+        )
+        effect = _effect_of(listed.annotations, is_trusted=self.server.trusted, is_held=self.server.is_held(self.setting))
+        return McpTool(definition=definition, effect=effect, listed_name=listed.name, origin=self.server, client=self.client)
+
+    async def follow(self, changes: _Changes, tools: list[Tool]) -> None:
+        """Read the list of tools again whenever it has changed."""
+        while True:
+            await changes.event.wait()
+            changes.event = trio.Event()
+            try:
+                tools[:] = await self.tools()
+            except Exception as error:
+                self.setting.run.log(f"[{self.server.name}: its changed list of tools cannot be read: {_plain(error)}]")
+            await trio.sleep(_PAUSE_S)
+
+    async def listen(self, changes: _Changes) -> None:
+        """Subscribe to changes of the list, where the protocol's version needs that."""
+        capabilities = self.client.server_capabilities
+        if not (capabilities.tools and capabilities.tools.list_changed):
+            return
+        try:
+            async with self.client.listen(tools_list_changed=True) as events:
+                async for _ in events:
+                    changes.event.set()
+        except Exception:
+            return  # Earlier versions send notifications unasked.
+
+
+@frozen(kw_only=True, eq=False)
+class McpTool:
+    """A tool of an MCP server."""
+
+    definition: ToolDefinition
+    effect: ToolEffect
+    listed_name: str
+    """The name that the server gave it."""
+    timeout_s: float | None = None
+    origin: McpServer
+    client: Any
+
+    @property
+    def server(self) -> str:
+        """The name of its server."""
+        return self.origin.name
+
+    def findings(self, arguments: Mapping[str, Any], setting: ToolSetting) -> tuple[Finding, ...]:
+        """Return why a call needs approval: what the command guard finds in its arguments."""
+        call = {"tool_name": self.listed_name, "tool_input": arguments, "cwd": str(setting.directory or "")}
+        allow = held_by(setting.sandbox) if self.origin.is_held(setting) else frozenset[str]()
+        return classify_call(call, allow=allow) if self.effect is not ToolEffect.READS else ()
+
+    async def invoke(self, arguments: str, setting: ToolSetting) -> str:
+        """Call the tool; cancelling the call tells the server."""
+        given = read_object(arguments)
+        try:
+            result = await self.client.call_tool(self.listed_name, given)
+        except Exception as error:
+            raise ToolError(f"MCP server {self.server!r}: {self.listed_name} has failed: {_plain(error)}") from error
+        text = "\n".join(map(_text_of, result.content))
+        if not text and result.structured_content is not None:
+            text = str(msgspec.json.encode(result.structured_content), "utf-8")
+        if result.is_error:
+            raise ToolError(text or f"MCP server {self.server!r}: {self.listed_name} has failed without a word")
+        return text or "done"
+
+
+def _effect_of(annotations: Any, *, is_trusted: bool, is_held: bool) -> ToolEffect:
+    if is_trusted and annotations is not None and annotations.read_only_hint:
+        return ToolEffect.READS
+    if is_held:
+        return ToolEffect.CHANGES_FILES
+    return ToolEffect.DANGEROUS if annotations is not None and annotations.destructive_hint else ToolEffect.ACTS
+
+
+def _checked_schema(schema: dict[str, Any]) -> str:
+    """Return a tool's schema as JSON that providers accept.
+
+    Raises:
+        ValueError: it is not a schema.
+    """
+    validators: Any = load_extra("jsonschema.validators", "mcp", _WHAT)
+    try:
+        validators.validator_for(schema).check_schema(schema)
+    except Exception as error:
+        raise ValueError(f"its schema is not valid: {str(error).splitlines()[0]:.200}") from error
+    schema = {"properties": {}, **schema, "type": "object"}
+    text = msgspec.json.encode({key: value for key, value in schema.items() if key not in _NOT_AT_THE_TOP})
+    if len(text) > _MOST_SCHEMA_BYTES:
+        raise ValueError(f"its schema has {len(text)} bytes: expected at most {_MOST_SCHEMA_BYTES}")
+    return str(text, "utf-8")
+
+
+def _text_of(content: Any) -> str:
+    """Return a part of a result as text."""
+    match content.type:
+        case "text":
+            return str(content.text)
+        case "resource":
+            resource = content.resource
+            return str(getattr(resource, "text", "") or f"[{resource.uri}: binary data]")
+        case "resource_link":
+            return f"[{content.uri}]"
+        case kind:
+            return f"[{kind} of type {getattr(content, 'mime_type', 'unknown')}, not shown]"
+
+
+def _plain(error: BaseException) -> str:
+    told = (f"{type(leaf).__name__}: {leaf}" if str(leaf) else type(leaf).__name__ for leaf in leaves(error))
+    return redact_text("; ".join(list(told)[:3]))[:1_000]
+
+
+def _name_of(command: Sequence[str], url: str) -> str:
+    """Return a name for a server: of its program, of what `npx` and the like run, or of the host."""
+    if url:
+        return urlsplit(url).hostname or url
+    first = os.path.basename(command[0])
+    words = [word for word in command[1:] if not word.startswith("-") and word not in _NOT_A_NAME]
+    chosen = words[0] if _RUNNERS.fullmatch(first) and words else first
+    parts = [part for part in chosen.split("/") if part and part not in _NOT_A_NAME]
+    return (parts[-1] if parts else first).partition("@")[0] or first
+
+
+def _network(sandbox: object) -> bool:
+    return not isinstance(sandbox, Sandbox) or bool(sandbox.network)
+
+
+@asynccontextmanager
+async def _directory(setting: ToolSetting) -> AsyncGenerator[Path, None]:
+    """Yield the agent's directory, or an empty one of its own."""
+    if setting.directory is not None:
+        yield setting.directory
+        return
+    folder = await trio.to_thread.run_sync(mkdtemp, "", "mcp-server-")
+    try:
+        yield Path(os.path.realpath(folder))  # noqa: ASYNC240
+    finally:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(shutil.rmtree, folder, True)
