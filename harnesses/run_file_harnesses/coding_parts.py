@@ -191,7 +191,7 @@ def _limit_paths(globs: Sequence[str]) -> OnlyTouches:
 
 
 VALIDATORS: Mapping[str, Kind] = {
-    "command": Kind(Command, "argv", _TEXTS, {"protect": _TEXTS}),
+    "command": Kind(Command, "argv", _TEXTS, {"protect": _TEXTS, **_PROGRAM}),
     "pytest": Kind(PytestNodes, "nodes", _read_nodes, _PYTEST),
     "only_touches": Kind(_limit_paths, "globs", _TEXTS),
     "tests_kept": Kind(TestsKept, readers={"allow": _TEXTS}),

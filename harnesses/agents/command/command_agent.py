@@ -27,7 +27,7 @@ from harnesses.agents.command.agent_dialects import Dialect, PromptBy
 from harnesses.agents.command.agent_output import SHOWN, Reply
 from harnesses.agents.command.stream_counts import MeteredReading
 from harnesses.agents.errors import AgentFailed, AgentMissing, AgentTimedOut
-from harnesses.agents.sandbox import Level, Sandbox, run_sandboxed, sandboxed
+from harnesses.agents.sandbox import Level, Sandbox, as_sandbox, run_sandboxed, sandboxed
 from harnesses.diagnostics.control_characters import inert
 from harnesses.errors import HarnessMisuse
 from harnesses.features.agent_text import storable
@@ -74,9 +74,9 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         env: variables added to the environment.
         inherit_env: whether the command inherits this program's environment, without git's variables. If not, it gets only a
             few basic variables such as PATH and HOME.
-        sandbox: sandbox around the command; "bwrap" is `Bubblewrap()`. In a sandbox, inherited secrets are removed, except the
+        sandbox: sandbox around the command; "bwrap" is `Sandbox()`. In a sandbox, inherited secrets are removed, except the
             dialect's credentials: pass anything else it needs as `env`. A command without a dialect has no network there,
-            unless you pass `Bubblewrap(network=True)`.
+            unless you pass `Sandbox(network=True)`.
         may_gain_privileges: whether programs such as `sudo` work in it; see `run_bounded`.
     """
 
@@ -96,8 +96,6 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
     ) -> None:
         if dialect is not None and not isinstance(cast(object, dialect), Dialect):
             raise HarnessMisuse(f"CommandAgent: dialect: expected one such as claude_code(), was {dialect!r:.100}")
-        if not isinstance(cast(object, sandbox), Sandbox | None) and sandbox != "bwrap":
-            raise HarnessMisuse(f"CommandAgent: sandbox: expected 'bwrap', a Sandbox or None, was {sandbox!r:.100}")
         self._dialect = _settled(command, dialect, resume, prompt)
         super().__init__(self._turn, name=name or self._dialect.name, reports=self._dialect.reports)
         if not limit_s > 0:
@@ -105,7 +103,7 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         self._limit_s = limit_s
         self._env = dict(env or {})
         self._inherit_env = inherit_env
-        self._sandbox = Sandbox() if sandbox == "bwrap" else sandbox
+        self._sandbox = as_sandbox(sandbox, "CommandAgent")
         self._may_gain_privileges = may_gain_privileges
         within = self._dialect.in_sandbox
         if self._sandbox is not None and within is not None and self._sandbox.in_force() is not Level.NONE:

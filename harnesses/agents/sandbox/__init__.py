@@ -11,7 +11,7 @@ run_sandboxed   runs it to its end, and leaves no process behind
 
 from harnesses.agents.sandbox.sandbox_environment import environment_within, programs_below_tmp
 from harnesses.agents.sandbox.sandbox_level import Level
-from harnesses.agents.sandbox.sandbox_settings import Bubblewrap, Sandbox
+from harnesses.agents.sandbox.sandbox_settings import Bubblewrap, Sandbox, as_sandbox
 from harnesses.agents.sandbox.sandboxed_command import Sandboxed, sandboxed
 from harnesses.agents.sandbox.sandboxed_run import run_sandboxed
 
@@ -20,6 +20,7 @@ __all__ = [
     "Level",
     "Sandbox",
     "Sandboxed",
+    "as_sandbox",
     "environment_within",
     "programs_below_tmp",
     "run_sandboxed",

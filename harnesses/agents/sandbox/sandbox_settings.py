@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Literal
 
 from attrs import evolve, field, frozen
 
@@ -193,6 +194,22 @@ class Sandbox:
     def _limits(self) -> list[str]:
         limits = {limit: getattr(self, name) for limit, name in _LIMITS.items()}
         return [word for limit, most in limits.items() if most is not None for word in ("--limit", f"{limit}={most}")]
+
+
+def as_sandbox(value: Sandbox | Literal["bwrap"] | None, subject: str) -> Sandbox | None:
+    """Return the sandbox that an argument means: "bwrap" is `Sandbox()`.
+
+    Args:
+        subject: whose argument it is, for the message.
+
+    Raises:
+        HarnessMisuse: it means none.
+    """
+    if value is None or isinstance(value, Sandbox):
+        return value
+    if value != "bwrap":
+        raise HarnessMisuse(f"{subject}: sandbox: expected 'bwrap', a Sandbox or None, was {value!r:.100}")
+    return Sandbox()
 
 
 Bubblewrap = Sandbox

@@ -317,7 +317,7 @@ def _judge_command(arguments: Mapping[str, Any], setting: ToolSetting) -> tuple[
 
 def held_by(sandbox: object) -> frozenset[str]:
     """Return the categories of commands that a sandbox contains, so that they need no approval."""
-    if not isinstance(sandbox, Sandbox) or not sandbox.works() or sandbox.in_force() == "none":
+    if not isinstance(sandbox, Sandbox) or not sandbox.confines_fully():
         return frozenset()
     return HELD if sandbox.network else HELD_WITHOUT_NETWORK
 

@@ -16,7 +16,9 @@ import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
+from typing import Literal
 
+from harnesses.agents.sandbox import Level, Sandbox, as_sandbox
 from harnesses.coding.candidate import Candidate
 from harnesses.coding.validators.candidate_validator import CandidateValidator, glob_pattern, list_findings
 from harnesses.coding.validators.environment import fresh_environment, hash_seed, run_judged
@@ -58,7 +60,8 @@ class Command(CandidateValidator):
         code: the exit code that means success.
         cwd: working directory, relative to the root of the repository.
         protect: glob patterns of other judging files.
-        network: whether it has network access even where bubblewrap would block it.
+        network: whether it has network access even where a sandbox would block it.
+        sandbox: the sandbox that it runs in; "bwrap" is `Sandbox()`. None for the highest level that holds on the machine.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class Command(CandidateValidator):
         cwd: str = ".",
         protect: Iterable[str] = (),
         network: bool = False,
+        sandbox: Sandbox | Literal["bwrap"] | None = None,
     ) -> None:
         if isinstance(argv, str) or not argv:
             raise InvalidRequest(f"Command: argv: expected a list of words, was {argv!r}; for a script give ['sh', '-c', ...]")
@@ -80,6 +84,7 @@ class Command(CandidateValidator):
             raise InvalidRequest(f"Command: cwd: expected a directory within the repository, was {cwd!r}")
         self._argv, self._limit_s, self._env, self._code, self._cwd = tuple(argv), limit_s, dict(env or {}), code, cwd
         self._network = network
+        self._sandbox = as_sandbox(sandbox, "Command") or Sandbox(level=Level.NONE)
         tool = PurePosixPath(self._argv[0]).name
         globs = (*([protect] if isinstance(protect, str) else protect), *_READ_BY.get(tool, ()))
         self._patterns = tuple(glob_pattern(glob) for glob in globs)
@@ -113,7 +118,15 @@ class Command(CandidateValidator):
             if not cwd.is_dir() or not cwd.resolve().is_relative_to(root.resolve()):
                 return False, f"the directory {self._cwd} does not exist in the commit: restore it"
             async with fresh_environment({"FEATURE": feature.id, **self._env}, seed=seed) as around:
-                ran, sandbox = await run_judged(argv, around, root=root, cwd=cwd, limit_s=self._limit_s, network=self._network)
+                ran, sandbox = await run_judged(
+                    argv,
+                    around,
+                    root=root,
+                    cwd=cwd,
+                    limit_s=self._limit_s,
+                    sandbox=self._sandbox,
+                    network=self._network,
+                )
                 if ran.code in (126, 127) and not shutil.which(argv[0], path=around.env.get("PATH")) and "/" not in argv[0]:
                     raise Waiting(
                         f"{self!r} cannot be run: expected a program on PATH, was {argv[0]!r}; install it, or correct it"

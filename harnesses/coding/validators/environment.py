@@ -18,7 +18,7 @@ from tempfile import mkdtemp
 import trio
 from attrs import frozen
 
-from harnesses.agents.sandbox import Level, Sandbox, programs_below_tmp, run_sandboxed, sandboxed
+from harnesses.agents.sandbox import Sandbox, programs_below_tmp, run_sandboxed, sandboxed
 from harnesses.coding.candidate import EXECUTABLE, LINK, SUBMODULE, Candidate, Change
 from harnesses.processes.bounded_command import Ran
 
@@ -74,20 +74,28 @@ def hash_seed(commit: str, confirmation: int) -> int:
 
 
 async def run_judged(
-    argv: Sequence[str], around: Environment, *, root: Path, cwd: Path, limit_s: float, network: bool = False
+    argv: Sequence[str],
+    around: Environment,
+    *,
+    root: Path,
+    cwd: Path,
+    limit_s: float,
+    sandbox: Sandbox,
+    network: bool = False,
 ) -> tuple[Ran, str]:
     """Run a command that may write only to a worktree and to its own environment; return how it ended, and the sandbox.
 
     Args:
         root: the worktree.
-        network: whether it shares the machine's network; without any sandbox it always does.
+        network: whether it shares the machine's network if the sandbox does not say; without any sandbox it always does.
     """
     # The sandbox sets its own /tmp, which may hide the worktree; the judged command gets an empty directory.
     prepare = partial(
         sandboxed,
         ["env", f"TMPDIR={around.env.get('TMPDIR', '/tmp')}", *argv],
         cwd,
-        Sandbox(level=Level.NONE, network=network),
+        sandbox,
+        network=network,
         environment={},
         added=around.env,
         writable=(str(root), str(around.private.parent)),
