@@ -8,9 +8,9 @@ Invariant: a turn that was cut off by a crash is taken up at its last finished m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeAlias, TypedDict, Unpack
+from typing import Any, TypeAlias, Unpack, cast
 
 from attrs import evolve, fields
 
@@ -25,9 +25,7 @@ from harnesses.agents.chat.turn_input import TurnTask, read_task
 from harnesses.agents.chat.typed_answer import AnswerType
 from harnesses.agents.model.messages import ModelOptions, StopReason
 from harnesses.agents.model.model_client import ModelClient
-from harnesses.agents.model.price_table import Prices
-from harnesses.agents.model.provider import ModelProvider
-from harnesses.agents.model.providers.model_names import provider_for
+from harnesses.agents.model.providers.client_names import ClientOptions, client_for
 from harnesses.agents.model.token_estimate import estimate_text
 from harnesses.agents.tools.function_tool import function_tool
 from harnesses.agents.tools.tool import Tool, ToolSetting, ToolSource
@@ -45,27 +43,13 @@ _NEW_DIRECTORY = "The working directory is new: changes that you made in earlier
 AnyTool: TypeAlias = "Tool | ToolSource | Callable[..., Any]"
 
 
-class ModelAgentOptions(TypedDict, total=False):
+class ModelAgentOptions(ClientOptions, total=False):
     """Further options of a `ModelAgent`."""
 
-    base_url: str | None
-    """Address of a server that speaks the provider's protocol, such as a model on this machine."""
-    key_file: Path | str | None
-    """A file with the provider's key; by default its environment variable."""
-    key_variable: str | None
-    """The environment variable with the provider's key, if it is another than usual."""
-    fallback: Sequence[str]
-    """Models to ask while the first one is not available."""
-    escalate_after: int | None
-    """Failed tries at the same work after which the next model of the list is asked; None for never."""
     cassette: Path | str | None
     """A file of recorded exchanges to replay instead of asking the provider."""
     options: ModelOptions
     """Temperature, maximum output tokens and the like; by default at most `MAX_TOKENS`."""
-    prices: Prices
-    """Prices that take precedence over the table of the package."""
-    call_timeout_s: float
-    """Maximum seconds without an answer, or without the next part of it."""
     chat: ChatPolicy
     """The limits of a turn."""
     max_rounds: int
@@ -232,21 +216,8 @@ def _client_of(model: str | ModelClient, options: ModelAgentOptions) -> ModelCli
     """Return the client for a model and those to fall back on. Nothing is connected yet."""
     if isinstance(model, ModelClient):
         return model
-    first = model.partition(":")[0]
-    models: list[tuple[ModelProvider, str]] = []
-    for name in (model, *options.get("fallback", ())):
-        # The address and the key are those of the first model's provider.
-        is_same = name.partition(":")[0] == first
-        given: dict[str, Any] = (
-            {what: options.get(what) for what in ("base_url", "key_file", "key_variable")} if is_same else {}
-        )
-        models.append(provider_for(name, **given))
-    how: dict[str, Any] = {"prices": options.get("prices")}
-    if "call_timeout_s" in options:
-        how["timeout_s"] = options["call_timeout_s"]
-    if "escalate_after" in options:
-        how["escalate_after"] = options["escalate_after"]
-    return ModelClient(models, **how)
+    names = ClientOptions.__annotations__
+    return client_for(model, **cast(ClientOptions, {name: value for name, value in options.items() if name in names}))
 
 
 def _as_tool(given: AnyTool) -> Tool | ToolSource:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from harnesses.agents.model.model_client import ModelClient
 from harnesses.agents.model.price_table import Prices
@@ -15,52 +15,65 @@ from harnesses.agents.model.retry_policy import RetryPolicy
 from harnesses.errors import HarnessMisuse
 
 _OF_PROVIDER = ("base_url", "key_file", "key_variable")
+_NAMES = {
+    "call_timeout_s": "timeout_s",
+    "escalate_after": "escalate_after",
+    "fallback_after_s": "fallback_after_s",
+    "max_wait_s": "max_wait_s",
+    "prices": "prices",
+}
+"""What options are called by `ModelClient`."""
 
 
-def client_for(
-    model: str,
-    *,
-    base_url: str | None = None,
-    key_file: Path | str | None = None,
-    key_variable: str | None = None,
-    fallback: Iterable[str | Mapping[str, str]] = (),
-    escalate_after: int | None = 2,
-    requests_per_minute: int | None = None,
-    tokens_per_minute: int | None = None,
-    concurrent_requests: int | None = None,
-    tries: int = 3,
-    prices: Prices = None,
-    timeout_s: float = 300.0,
-    max_wait_s: float = 21_600.0,
-    fallback_after_s: float = 60.0,
-) -> ModelClient:
+class ClientOptions(TypedDict, total=False):
+    """Options of a model client."""
+
+    base_url: str | None
+    """Address of a server that speaks the provider's protocol, such as a model on this machine."""
+    key_file: Path | str | None
+    """A file with the provider's key; by default its environment variable."""
+    key_variable: str | None
+    """The environment variable with the provider's key, if it is another than usual."""
+    fallback: Iterable[str | Mapping[str, str]]
+    """Further models, to ask while the first one is not available and to escalate to: a name, whose address and key are those
+    of the first model if it has the same provider, or `{"model": …, "base_url": …, "key_file": …, "key_variable": …}`."""
+    escalate_after: int | None
+    """Failed tries at the same work after which the next model of the list is asked, by default 2; None for never."""
+    requests_per_minute: int | None
+    """Limit of each account for each model."""
+    tokens_per_minute: int | None
+    """Limit of each account for each model; input and output."""
+    concurrent_requests: int | None
+    """Requests under way at the same time, of each account for each model."""
+    tries: int
+    """Requests for one call that times out or is answered with something malformed; by default 3."""
+    prices: Prices
+    """Prices that take precedence over the table of the package: rows, or a file of them."""
+    call_timeout_s: float
+    """Maximum seconds without an answer, or without the next part of it."""
+    max_wait_s: float
+    """Maximum seconds that a call waits for an outage, a rate limit or a quota to end."""
+    fallback_after_s: float
+    """Seconds that an outage or a rate limit lasts until the next model is asked."""
+
+
+def client_for(model: str, **options: Unpack[ClientOptions]) -> ModelClient:
     """Return a client for `provider:model`. Nothing is connected yet.
-
-    Args:
-        base_url, key_file, key_variable: of the model, and of those fallback models that have the same provider.
-        fallback: further models: a name, or `{"model": …, "base_url": …, "key_file": …, "key_variable": …}`.
-        requests_per_minute, tokens_per_minute, concurrent_requests: limits of each account for each model.
-        tries: requests for one call that times out or is answered with something malformed.
 
     Raises:
         HarnessMisuse: an argument is invalid.
     """
-    of_main: dict[str, Any] = {"base_url": base_url, "key_file": key_file, "key_variable": key_variable}
-    models = [provider_for(model, **_given(of_main))]
-    models += [_fallback(one, model, _given(of_main)) for one in fallback]
+    of_main = _given({name: options.get(name) for name in _OF_PROVIDER})
+    models = [provider_for(model, **of_main)]
+    models += [_fallback(one, model, of_main) for one in options.get("fallback", ())]
     limits = RateLimits(
-        requests_per_minute=requests_per_minute, tokens_per_minute=tokens_per_minute, concurrent=concurrent_requests
+        requests_per_minute=options.get("requests_per_minute"),
+        tokens_per_minute=options.get("tokens_per_minute"),
+        concurrent=options.get("concurrent_requests"),
     )
-    return ModelClient(
-        models,
-        retry=RetryPolicy(tries=tries),
-        limits=limits,
-        prices=prices,
-        timeout_s=timeout_s,
-        max_wait_s=max_wait_s,
-        fallback_after_s=fallback_after_s,
-        escalate_after=escalate_after,
-    )
+    given: dict[str, Any] = {_NAMES[name]: value for name, value in options.items() if name in _NAMES}
+    retry = RetryPolicy(tries=options["tries"]) if "tries" in options else None
+    return ModelClient(models, retry=retry, limits=limits, **given)
 
 
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:
