@@ -5,6 +5,7 @@ diff, between             what changed between two steps, as paths
 replay, replay_into       the records of a run again, at any speed
 rejudge                   today's verdicts on stored steps, without running anything; `judges` has ready-made ones
 fork                      a new harness from any step of another
+transcripts               what agents and their models have said in a step, recorded or in progress
 
 It needs no extra, reads any store, and cannot affect a run. Everything but `replay` reads in the calling thread.
 """
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from orchestrator.history.replaying import replay, replay_into
     from orchestrator.history.state_at_step import state_at, state_hash
     from orchestrator.history.state_differences import Change, ChangeKind, between, diff
+    from orchestrator.history.transcripts import RecordedTurn, transcripts
 else:
     __getattr__, __dir__ = _lazy(
         __name__,
@@ -28,6 +30,7 @@ else:
             "orchestrator.history.replaying": "replay replay_into",
             "orchestrator.history.state_at_step": "state_at state_hash",
             "orchestrator.history.state_differences": "Change ChangeKind between diff",
+            "orchestrator.history.transcripts": "RecordedTurn transcripts",
         },
     )
 
@@ -37,6 +40,7 @@ __all__ = [
     "Forked",
     "Judge",
     "Look",
+    "RecordedTurn",
     "Rejudged",
     "between",
     "diff",
@@ -46,4 +50,5 @@ __all__ = [
     "replay_into",
     "state_at",
     "state_hash",
+    "transcripts",
 ]

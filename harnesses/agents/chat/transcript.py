@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from attrs import asdict, evolve, field, frozen
@@ -145,8 +145,9 @@ def carried_on(transcripts: Sequence[Transcript]) -> tuple[Message, ...]:
 
 def _without_empty(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: part for name, each in value.items() if (part := _without_empty(each)) not in ("", 0, (), [], {}, False)}
-    return [_without_empty(each) for each in value] if isinstance(value, list | tuple) else value
+        parts = {name: _without_empty(each) for name, each in cast("dict[str, Any]", value).items()}
+        return {name: part for name, part in parts.items() if part not in ("", 0, (), [], {}, False)}
+    return [_without_empty(each) for each in cast("list[Any]", value)] if isinstance(value, list | tuple) else value
 
 
 def _within(messages: tuple[Message, ...]) -> tuple[Message, ...]:

@@ -123,9 +123,9 @@ class ValueFiles:
             StoreUnusable: it is encrypted, and the key is missing or wrong.
         """
         content = _content(self.folder, file)
-        if content is None or (wrong := _difference(content, file)) is not None:
-            said = "is missing" if content is None else f"is not what was written: {wrong}"
-            raise StoreCorrupt(f"{self.folder / file.sha256} {said}; {_COPY}")
+        wrong = "is missing" if content is None else _difference(content, file)
+        if content is None or wrong is not None:
+            raise StoreCorrupt(f"{self.folder / file.sha256} {wrong}; {_COPY}")
         return self._reveal(file.field, content.decode())
 
     def has_leftovers(self) -> bool:
@@ -172,7 +172,7 @@ def what_is_wrong(folder: Path, file: StoredFile) -> tuple[str, str] | None:
     if content is None:
         return "dropped", "is missing"
     wrong = _difference(content, file)
-    return None if wrong is None else ("cut off" if len(content) < file.bytes else "edited", f"was changed: {wrong}")
+    return None if wrong is None else ("cut off" if len(content) < file.bytes else "edited", wrong)
 
 
 def _content(folder: Path, file: StoredFile) -> bytes | None:
@@ -187,5 +187,7 @@ def _content(folder: Path, file: StoredFile) -> bytes | None:
 
 def _difference(content: bytes, file: StoredFile) -> str | None:
     if len(content) != file.bytes:
-        return f"expected {file.bytes:,} bytes, got {'more' if len(content) > file.bytes else f'{len(content):,}'}"
-    return None if sha256(content).hexdigest() == file.sha256 else "its hash differs from its name"
+        return (
+            f"was changed: expected {file.bytes:,} bytes, got {'more' if len(content) > file.bytes else f'{len(content):,}'}"
+        )
+    return None if sha256(content).hexdigest() == file.sha256 else "was changed: its hash differs from its name"
