@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from orchestrator.history.replaying import replay, replay_into
     from orchestrator.history.state_at_step import state_at, state_hash
     from orchestrator.history.state_differences import Change, ChangeKind, between, diff
-    from orchestrator.history.transcripts import RecordedTurn, transcripts
+    from orchestrator.history.turn_transcripts import RecordedTurn, transcripts
 else:
     __getattr__, __dir__ = _lazy(
         __name__,
@@ -30,7 +30,7 @@ else:
             "orchestrator.history.replaying": "replay replay_into",
             "orchestrator.history.state_at_step": "state_at state_hash",
             "orchestrator.history.state_differences": "Change ChangeKind between diff",
-            "orchestrator.history.transcripts": "RecordedTurn transcripts",
+            "orchestrator.history.turn_transcripts": "RecordedTurn transcripts",
         },
     )
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any, cast
+from typing import Any
 
 import msgspec
-from attrs import asdict, evolve, field, frozen
+from attrs import evolve, field, fields, frozen, has
 
 from harnesses.agents.model.messages import Message, ModelUsage, Role
 
@@ -100,21 +100,20 @@ class Transcript:
 
 def as_record(transcript: Transcript) -> dict[str, Any]:
     """Return what is attached to the step: totals for queries, then the parts; empty fields are left out."""
-    usage = {name: count for name, count in asdict(transcript.usage).items() if count}
-    said = _without_empty(asdict(evolve(transcript, messages=_within(transcript.messages))))
-    messages, rounds, compactions = (said.pop(name, ()) for name in ("messages", "rounds", "compactions"))
+    said = _plain(evolve(transcript, messages=_within(transcript.messages)))
+    parts = {name: said.pop(name, []) for name in ("rounds", "compactions", "messages")}
     totals = {
         "model_calls": len(transcript.rounds),
         "tool_calls": transcript.tool_calls,
         "tool_errors": transcript.tool_errors,
-        **usage,
+        **_plain(transcript.usage),
         "cost": str(transcript.cost),
+        "message_count": len(transcript.messages),
     }
-    parts = {"rounds": rounds, "compactions": compactions, "messages": messages}
-    return {"agent": "", "model": "", **said, "turn": transcript.turn, **totals, "message_count": len(messages), **parts}
+    return {**said, "turn": transcript.turn, **totals, **parts}
 
 
-def from_record(fields: Mapping[str, Any]) -> Transcript:
+def from_record(record: Mapping[str, Any]) -> Transcript:
     """Read a transcript back from its record.
 
     Raises:
@@ -122,7 +121,7 @@ def from_record(fields: Mapping[str, Any]) -> Transcript:
     """
     names = ("agent", "model", "messages", "scope", "session", "turn", "stop_reason", "error", "rounds", "compactions")
     try:
-        return msgspec.convert({name: fields[name] for name in names if name in fields}, Transcript, strict=False)
+        return msgspec.convert({name: record[name] for name in names if name in record}, Transcript, strict=False)
     except (msgspec.ValidationError, TypeError) as error:
         raise ValueError(f"not the record of a transcript: {error}") from error
 
@@ -143,11 +142,13 @@ def carried_on(transcripts: Sequence[Transcript]) -> tuple[Message, ...]:
     return tuple(said)
 
 
-def _without_empty(value: Any) -> Any:
-    if isinstance(value, dict):
-        parts = {name: _without_empty(each) for name, each in cast("dict[str, Any]", value).items()}
-        return {name: part for name, part in parts.items() if part not in ("", 0, (), [], {}, False)}
-    return [_without_empty(each) for each in cast("list[Any]", value)] if isinstance(value, list | tuple) else value
+def _plain(value: object) -> Any:
+    """Return a value as plain data, without the fields that have their default."""
+    cls: Any = type(value)
+    if has(cls):
+        parts = ((each.name, getattr(value, each.name), each.default) for each in fields(cls))
+        return {name: _plain(part) for name, part, default in parts if part != default}
+    return [*map(_plain, value)] if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
 def _within(messages: tuple[Message, ...]) -> tuple[Message, ...]:

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from harnesses.agents.chat.transcript import Compaction, ModelRound, Transcript
 from harnesses.agents.model.messages import Message, ModelUsage, Role, ToolCall, ToolResult
-from orchestrator.history.transcripts import RecordedTurn
+from orchestrator.history.turn_transcripts import RecordedTurn
 from orchestrator.text.json_text import stamp
 from orchestrator.text.terminal_text import inert, one_line
 

@@ -16,7 +16,7 @@ from orchestrator.cli.read.transcript_text import Layout, message_fields, turn_l
 from orchestrator.cli.verb_options import USUAL, Common, Name, StepNumber, Words, print_all
 from orchestrator.errors import UsageError
 from orchestrator.history.transcript_formats import FORMATS
-from orchestrator.history.transcripts import RecordedTurn, transcripts
+from orchestrator.history.turn_transcripts import RecordedTurn, transcripts
 from orchestrator.text.json_text import json_line
 from orchestrator.text.terminal_text import one_line
 
