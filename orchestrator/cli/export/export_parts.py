@@ -74,7 +74,8 @@ def export_parts(reader: SqliteReader, wanted: State, folder: Path, *, increment
     sheet = SHEETS[wanted.what]
     if incremental and not sheet.grows:
         raise UsageError(
-            f"--incremental: expected records, steps or events, was {wanted.what}: its rows change; export it anew"
+            f"--incremental: expected records, steps, events or transcripts, was {wanted.what}: its rows change; "
+            "export it anew"
         )
     if wanted.format == "parquet":
         load_arrow()

@@ -6,9 +6,11 @@
     effects     what is known of each effect now
     messages    each message, and the step that consumed it
     approvals   each request, and what has become of it
+    transcripts each turn of an agent, with what was said
 
 Invariant: rows come in order of `seq`, page by page, after one number and up to another; what is recorded meanwhile is left
-out. The first three tables only grow, so an export of them can be continued; rows of the others can still change.
+out. Records, steps, events and transcripts only grow, so an export of them can be continued; rows of the others can still
+change.
 """
 
 from __future__ import annotations
@@ -165,6 +167,43 @@ _STEP_COLUMNS = _columns(
 )
 
 
+# transcripts
+
+
+_of_transcripts = _of_kinds("r.kind = 'transcript'")
+
+
+def _transcripts(reader: SqliteReader, name: str | None, after: int, until: int) -> Iterator[Page]:
+    """Read transcripts with their messages, which may be large: one at a time."""
+    for reached, found in _of_transcripts(reader, name, after, until):
+        for record in found:
+            yield record.seq, [reader.whole(record)]
+        yield reached, []
+
+
+def _transcript_fields(record: Record) -> dict[str, Any]:
+    said = redact(decode(record.body))
+    place = {"seq": record.seq, "timestamp": record.timestamp, "harness": record.harness, "attempt": record.attempt}
+    fields = {**said, **place, "step_number": record.step}
+    return {one.name: fields.get(one.name, [] if one.type == "json" else None) for one in _TRANSCRIPT_COLUMNS}
+
+
+def _transcript_row(record: Record) -> Row:
+    fields = _transcript_fields(record)
+    return tuple(encode(fields[one.name]) if one.type == "json" else fields[one.name] for one in _TRANSCRIPT_COLUMNS)
+
+
+def _transcript_line(record: Record) -> str:
+    return json_line({**_transcript_fields(record), "timestamp": stamp(record.timestamp)})
+
+
+_TRANSCRIPT_COLUMNS = _columns(
+    "seq:int64 timestamp:time harness:text attempt:int32 step_number:int64 agent:text scope:text session:text turn:int64 "
+    "model:text stop_reason:text error:text model_calls:int64 tool_calls:int64 tool_errors:int64 input_tokens:int64 "
+    "output_tokens:int64 cached_tokens:int64 reasoning_tokens:int64 cost:text rounds:json compactions:json messages:json"
+)
+
+
 # what is known of effects, messages and approvals
 
 
@@ -257,4 +296,5 @@ SHEETS = {
         "seq:int64 timestamp:time harness:text attempt:int32 step_number:int64 id:text key:text category:text summary:text "
         "arguments:json digest:text expires:text verdict:text answered_by:text reason:text used:bool",
     ),
+    "transcripts": Sheet(_TRANSCRIPT_COLUMNS, _transcripts, _transcript_row, _transcript_line, _record_head, grows=True),
 }

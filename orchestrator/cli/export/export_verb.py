@@ -20,7 +20,7 @@ from orchestrator.cli.output_targets import check_target
 from orchestrator.cli.verb_options import USUAL, Common, Count, Name, WordsOrDash, converter
 from orchestrator.errors import UsageError
 
-What = Literal["steps", "records", "events", "effects", "messages", "approvals"]
+What = Literal["steps", "records", "events", "effects", "messages", "approvals", "transcripts"]
 Format = Literal["jsonl", "csv", "parquet"]
 After = Annotated[Count, Parameter(metavar="N")]
 

@@ -12,7 +12,7 @@ import msgspec
 from attrs import evolve
 
 from harnesses.budgets.pools import Account
-from harnesses.data.large_values import StoredFile
+from harnesses.data.large_values import StoredFile, stored_file, with_value
 from harnesses.errors import one_of
 from harnesses.timing.clock import now_us
 from orchestrator.codec import decode, decode_step
@@ -299,6 +299,16 @@ class SqliteReader:
             rows = db.execute(TRANSCRIPTS, of).fetchall()
         records = [Record(*row) for row in rows]
         return [evolve(one, body=reveal_body(self._cipher, one.kind, one.body)) for one in records]
+
+    def whole(self, record: Record) -> Record:
+        """Return a record decrypted, with its value from a file.
+
+        Raises:
+            StoreError: the file is missing or was changed, or the key is missing or wrong.
+        """
+        body = reveal_body(self._cipher, record.kind, record.body)
+        file = stored_file(record.kind, body)
+        return evolve(record, body=body if file is None else with_value(body, file, self.read_file(file)))
 
     def read_file(self, file: StoredFile) -> str:
         """Return the JSON of a value that is in a file beside the store."""

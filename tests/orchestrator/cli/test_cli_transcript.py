@@ -265,7 +265,7 @@ def test_a_turn_in_progress_is_shown_as_far_as_it_is_on_record(tmp_path: Path) -
     async def main() -> Ended:
         async with Orchestrator(tmp_path / "run.db", handle_signals=False) as orchestrator:
             orchestrator.start(Waiting(0), name="builder")
-            while not orchestrator.store.effects():
+            while not orchestrator.store.effects():  # noqa: ASYNC110 - a store rings for nobody
                 await trio.sleep(0.01)
             with Command(tmp_path) as command:
                 ended = await trio.to_thread.run_sync(command, "transcript", "builder")

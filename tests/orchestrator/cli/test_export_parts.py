@@ -161,7 +161,7 @@ def test_parts_of_which_nothing_is_known_are_left_alone(store: Path, tmp_path: P
 
 
 def test_what_can_still_change_is_not_gone_on_with(store: Path) -> None:
-    with pytest.raises(UsageError, match="expected records, steps or events, was effects"):
+    with pytest.raises(UsageError, match="expected records, steps, events or transcripts, was effects"):
         export(store, State("effects", "jsonl", (), None))
 
 

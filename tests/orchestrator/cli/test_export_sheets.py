@@ -16,17 +16,22 @@ import pytest
 import trio
 from pyarrow import parquet
 
+from harnesses.agents.chat.transcript import Transcript, as_record
+from harnesses.agents.model.messages import Message, Role
 from orchestrator import Orchestrator
 from orchestrator.cli.export.export_formats import export_sheet
 from orchestrator.cli.export.export_sheets import SHEETS
+from orchestrator.codec import encode
 from orchestrator.errors import UnknownHarness, UsageError
 from orchestrator.store import SqliteReader, SqliteStore
-from orchestrator.store.conformance import TIME_US, claim, intent_row
+from orchestrator.store.conformance import TIME_US, claim, intent_row, step_row
 from orchestrator.store.conformance.conformance_tools import do, output_row
-from orchestrator.store.store_protocol import Post
+from orchestrator.store.file.value_files import files_folder
+from orchestrator.store.store_protocol import EffectRow, Post
 from tests.orchestrator.commanded import Hostile, Three
 from tests.orchestrator.store.pruning_runs import make_run
 
+LONG = "long " * 20_000
 KEY = "sk-ant-api03-" + "a1B2" * 20 + "-AA"
 
 
@@ -37,6 +42,11 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_run(path, Random(3), 300)
     with closing(SqliteStore(path)) as store:
         do(store, Post("one", "x", TIME_US, '{"n":1}'))
+        claimed = claim(store, "one", take_over=True, reopen=True)
+        for step, text in enumerate(("short", LONG), claimed.step + 1):
+            said = as_record(Transcript(agent="a", model="local:small", messages=[Message(role=Role.USER, text=text)]))
+            row = EffectRow(claimed.harness, claimed.epoch, claimed.attempt + 1, step, TIME_US, encode(said), "transcript")
+            store.commit([step_row(claimed, step)], effects=[row])
     return path
 
 
@@ -137,6 +147,15 @@ def test_approvals_say_what_has_become_of_them(reader: SqliteReader) -> None:
 
     assert [row["id"] for row in rows] == [one.id for one in reader.approvals()]
     assert {row["verdict"] for row in rows} == {None, "approved", "denied"}
+
+
+def test_transcripts_have_all_that_was_said_also_what_is_in_files(reader: SqliteReader) -> None:
+    rows = exported(reader, "transcripts")
+
+    assert [(row["agent"], row["model"], row["messages"]) for row in rows] == [
+        ("a", "local:small", [{"role": "user", "text": text}]) for text in ("short", LONG)
+    ]
+    assert files_folder(reader.path).is_dir()
 
 
 @pytest.mark.parametrize("what", [*SHEETS])
