@@ -56,7 +56,7 @@ def _inspect_answer(message: Message, answered: ModelRound | None) -> dict[str, 
 
 
 def _reasoning(thinking: Thinking) -> dict[str, Any]:
-    signature = {"signature": thinking.signature} if thinking.signature else {}
+    signature = {"signature": thinking.proof} if thinking.proof else {}
     return {"type": "reasoning", "reasoning": thinking.text, "redacted": not thinking.text, **signature}
 
 

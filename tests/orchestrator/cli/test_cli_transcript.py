@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -34,7 +35,7 @@ CODER = Transcript(
         Message(
             role=Role.ASSISTANT,
             text="I look.",
-            thinking=(Thinking(text="Where is it?", signature="c2ln"), Thinking(signature="aGlkZGVu")),
+            thinking=(Thinking(text="Where is it?", proof="c2ln"), Thinking(proof="aGlkZGVu")),
             calls=(
                 ToolCall(id="c1", name="read", arguments='{"path": "a.py"}'),
                 ToolCall(id="c2", name="edit", arguments="{"),
@@ -71,7 +72,7 @@ FIRST = Transcript(
     error="TurnFailed: refused",
 )
 JUDGE = Transcript(agent="judge", scope="judge#1/", model="local:small", messages=[Message(role=Role.USER, text="Good?")])
-STEPS = ([FIRST], [], [CODER, JUDGE])
+STEPS: tuple[list[Transcript], ...] = ([FIRST], [], [CODER, JUDGE])
 
 
 class Talking(BaseHarness[int, int, int]):
@@ -117,7 +118,7 @@ LINES = (
 @pytest.fixture(scope="module")
 def done(command: Command) -> dict[str, Ended]:
     """Give what each line came to. One process for all of them."""
-    return dict(zip(LINES, command.each(*(line.split() for line in LINES)), strict=True))
+    return dict(zip(LINES, command.each(*([*line.split()] for line in LINES)), strict=True))
 
 
 def test_the_newest_step_with_a_turn_is_shown_with_all_that_was_said(done: dict[str, Ended]) -> None:
@@ -216,8 +217,8 @@ def test_the_openai_format_is_a_conversation_with_one_system_prompt(done: dict[s
 
 
 def test_the_vendors_own_types_take_the_openai_format() -> None:
-    pydantic = pytest.importorskip("pydantic", reason="the openai package is not installed")
-    chat = pytest.importorskip("openai.types.chat", reason=install_command("openai"))
+    pydantic: Any = pytest.importorskip("pydantic", reason="the openai package is not installed")
+    chat: Any = pytest.importorskip("openai.types.chat", reason=install_command("openai"))
     messages = list(openai_messages(CODER))
 
     read = pydantic.TypeAdapter(list[chat.ChatCompletionMessageParam]).validate_python(messages, extra="forbid")
@@ -240,8 +241,8 @@ def test_the_inspect_format_has_reasoning_errors_and_calls_that_could_not_be_rea
 
 
 def test_inspects_own_types_take_the_inspect_format() -> None:
-    model = pytest.importorskip("inspect_ai.model", reason="inspect-ai is not installed")
-    pydantic = pytest.importorskip("pydantic")
+    model: Any = pytest.importorskip("inspect_ai.model", reason="inspect-ai is not installed")
+    pydantic: Any = pytest.importorskip("pydantic")
     messages = json.loads(json.dumps(list(inspect_messages(CODER))))
 
     read = pydantic.TypeAdapter(list[model.ChatMessage]).validate_python(messages)

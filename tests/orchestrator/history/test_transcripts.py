@@ -13,9 +13,9 @@ import trio
 import trio.lowlevel
 
 from harnesses import Agent, AgentRun, BaseHarness
+from harnesses.agents import ModelAgent
 from harnesses.agents.chat.transcript import Compaction, ModelRound, Transcript, as_record
 from harnesses.agents.model.messages import Message, ModelUsage, Role, ToolCall, ToolResult
-from harnesses.agents.model_agent import ModelAgent
 from harnesses.errors import EffectFailed
 from orchestrator import Orchestrator, SqliteStore, Store, UsageError
 from orchestrator.errors import StoreCorrupt, UnknownHarness
@@ -34,7 +34,7 @@ def said(*texts: str, **more: Any) -> Transcript:
     """Return a transcript in which a user and the model take turns to speak."""
     roles = (Role.USER, Role.ASSISTANT)
     messages = [Message(role=roles[place % 2], text=text) for place, text in enumerate(texts)]
-    return Transcript(**{"agent": "coder", "model": "local:small", "messages": messages, **more})
+    return Transcript(agent="coder", model="local:small", messages=messages, **more)
 
 
 class Saying(BaseHarness[int, int, int]):

@@ -27,7 +27,7 @@ MESSAGES = st.builds(
     Message,
     role=st.sampled_from(Role),
     text=TEXTS,
-    thinking=st.lists(st.builds(Thinking, text=TEXTS, signature=TEXTS), max_size=2).map(tuple),
+    thinking=st.lists(st.builds(Thinking, text=TEXTS, proof=TEXTS), max_size=2).map(tuple),
     calls=st.lists(st.builds(ToolCall, id=TEXTS, name=TEXTS, arguments=TEXTS), max_size=2).map(tuple),
     results=st.lists(st.builds(ToolResult, call_id=TEXTS, name=TEXTS, text=TEXTS, is_error=st.booleans()), max_size=2).map(
         tuple
