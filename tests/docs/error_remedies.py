@@ -62,6 +62,7 @@ REMEDIES: dict[str, str] = {
     "ToolError": "None: the message is told to the model",
     "ToolNotFound": "None: the model is told the names of the tools",
     "InvalidArguments": "None: the model is told what was expected",
+    "FileNotFound": "None: the model is told the names of similar files",
     "OutsideFolder": "None: the model is told to use a path in its folder",
     "ToolDenied": "Change the tool policy, if the call should be allowed",
     "ToolTimedOut": "Raise the tool's `timeout_s`",
