@@ -50,7 +50,7 @@ def names(text: str) -> frozenset[str]:
 PURE_IMPORTS = names(
     "__future__ abc array ast attrs bisect builtins collections configparser csv dataclasses datetime decimal difflib "
     "enum fnmatch functools graphlib hashlib hmac importlib inspect io ipaddress itertools json math msgspec operator "
-    "pathlib re shlex tomllib types typing unicodedata uuid weakref"
+    "pathlib re shlex tomllib types textwrap typing unicodedata uuid weakref"
 )
 IMPURE_CALLS = names(
     "now utcnow today open print input uuid1 uuid4 urandom getenv exists is_file is_dir iterdir read_text read_bytes stat"
