@@ -38,12 +38,13 @@ def make_group(processes: int | None) -> Path | None:
 def remove_group(group: Path) -> None:
     """Kill what is left in a group, and remove it."""
     deadline = time.monotonic() + _REMOVE_S
-    while group.exists():
+    while True:
         with suppress(OSError):
             for process in (group / "cgroup.procs").read_text(encoding="ascii").split():
                 os.kill(int(process), signal.SIGKILL)
         with suppress(OSError):
             group.rmdir()
+            return
         if time.monotonic() > deadline:
             return
         time.sleep(0.005)

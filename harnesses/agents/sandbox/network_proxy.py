@@ -6,7 +6,8 @@
 CONNECT is a tunnel. A request for `http://…` is sent on with its path alone, and its connection carries no other request to
 another host. Invariant: the address that was judged is the one that is connected to.
 
-Limits: `MOST_CONNECTIONS` at once, further ones wait; a request head has at most `_MOST_HEAD_BYTES` and `_HEAD_S` seconds.
+Limits: `MOST_CONNECTIONS` at once, further ones are closed; a request head has at most `_MOST_HEAD_BYTES` and `_HEAD_S`
+seconds.
 Source: RFC 9110, 9.3.6 (CONNECT); RFC 9112, 3.2.2 (absolute-form).
 """
 
@@ -65,14 +66,20 @@ async def serve_proxy(
             told.add(line)
             log(line)
 
-    room = trio.CapacityLimiter(MOST_CONNECTIONS)
+    open_now = 0
 
     async def answer(client: trio.SocketStream) -> None:
-        async with room, client:
+        nonlocal open_now
+        async with client:
+            if open_now >= MOST_CONNECTIONS:
+                return
+            open_now += 1
             try:
                 await _answer(client, rules, refuse)
             except (trio.BrokenResourceError, trio.ClosedResourceError, OSError):
                 return
+            finally:
+                open_now -= 1
 
     with trio.socket.socket(socket.AF_UNIX) as listening:
         await listening.bind(path)

@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> None:
         if port:
             environment.update(_proxy_variables(port))
         is_needed = options.get("landlock") == ["need"]
-        _limit(options.get("limit", []), counts_all=is_needed)
+        _limit(options.get("limit", []), counts_all=is_needed or "all-processes" in options)
         if is_needed or ("landlock" in options and _abi() >= _LOWEST_ABI):
             _restrict(options, port)
         if "filter" in options:
@@ -120,7 +120,7 @@ def _limit(limits: list[str], *, counts_all: bool) -> None:
     """Apply limits such as `NOFILE=1024`, without raising any.
 
     Args:
-        counts_all: whether the kernel counts all processes of the user, not those of this sandbox alone.
+        counts_all: whether the kernel counts all processes of the user, not those of a user namespace alone.
     """
     for limit in ("CORE=0", *limits):
         name, _, text = limit.partition("=")

@@ -19,7 +19,7 @@ from typing import Literal
 from attrs import evolve, field, frozen
 
 from harnesses.agents.errors import AgentMissing
-from harnesses.agents.sandbox.bubblewrap import bubblewrap_command, is_set_user_id
+from harnesses.agents.sandbox.bubblewrap import bubblewrap_command, is_set_user_id, nesting_flags
 from harnesses.agents.sandbox.host_rules import HostRule, read_host_rule
 from harnesses.agents.sandbox.landlock import landlock_options, second_wall
 from harnesses.agents.sandbox.sandbox_level import Level
@@ -172,7 +172,8 @@ class Sandbox:
             return launch([*options, *landlock_options(places)], list(command))
         if proxy:
             places = evolve(places, readable=(*places.readable, os.path.dirname(proxy)), socket=proxy)
-        return bubblewrap_command(self.program, places, launch([*options, *second_wall(places)], list(command)))
+        shared = [] if nesting_flags(self.program) else ["--all-processes", "yes"]
+        return bubblewrap_command(self.program, places, launch([*options, *shared, *second_wall(places)], list(command)))
 
     def _places(
         self, directory: Path, writable: tuple[str, ...], readable: tuple[str, ...], network: bool, read_only: bool

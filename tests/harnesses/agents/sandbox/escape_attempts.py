@@ -374,7 +374,7 @@ mount-over !unsafe=mounts over the machine's files
 mount-writable !unsafe=remounts the machine's files: checked(libc.mount(b"none", b"/", None, 32 | 4096, None)) or write(victim)
 mount-own-view
     # A user namespace of its own grants rights over mounts.
-    syscall(272, 0x10000000 | 0x20000)
+    libc.unshare(0x10000000 | 0x20000)
     libc.mount(b"none", b"/", None, 32 | 4096, None)
     write(victim)
 unmount-hidden !unsafe=unmounts what the machine has mounted

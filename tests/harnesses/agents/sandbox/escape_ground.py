@@ -175,6 +175,50 @@ def left_behind(token: str) -> dict[str, int]:
     return found
 
 
+_CAPABILITIES = (0, 2, 6, 7, 13, 18, 21, 27)
+"""Those that attempts use: CHOWN, DAC_READ_SEARCH, SETGID, SETUID, NET_RAW, SYS_CHROOT, SYS_ADMIN, MKNOD."""
+
+
+def refused_by_this_machine() -> set[str]:
+    """Return the attempts that this machine's settings refuse without any sandbox."""
+
+    def setting(path: str) -> int:
+        try:
+            return int(Path("/proc/sys", path).read_text())
+        except OSError:
+            return -1
+
+    full = sum(1 << capability for capability in _CAPABILITIES)
+    status = Path("/proc/self/status").read_text()
+    has_all = int(re.search(r"CapEff:\s*(\w+)", status)[1], 16) & full == full  # type: ignore[index]
+    traces_none = not has_all and setting("kernel/yama/ptrace_scope") > 0
+    with tempfile.NamedTemporaryFile(dir="/var/tmp") as file:
+        handle = _handle_of(Path(file.name))
+        try:
+            os.setxattr(file.name, "user.tried", b"1")
+            has_attributes = True
+        except OSError:
+            has_attributes = False
+    unnamed = getattr(os, "O_TMPFILE", 0)
+    refused = {
+        "root": not has_all,
+        "ring-open": setting("kernel/io_uring_disabled") > (1 if has_all else 0),
+        "tcp-multipath": setting("net/mptcp/enabled") != 1,
+        "tcp-fast-open": setting("net/ipv4/tcp_fastopen") & 1 == 0,
+        "tcp-mapped udp-mapped": not Path("/proc/net/if_inet6").exists(),
+        "proc-memory memory-of-another descriptor-of-another trace-another": traces_none,
+        "tcp-by-curl": shutil.which("curl") is None,
+        "key-of-session key-of-user": _libc.syscall(250, 0, -3, 0) < 0,
+        "setxattr": not has_attributes,
+        "read-hidden-by-handle": not handle,
+        "write-unnamed": not unnamed,
+        "core-pattern": not os.access("/proc/sys/kernel/core_pattern", os.W_OK),
+        "processors-of-another": len(os.sched_getaffinity(0)) < 2,
+    }
+    names = {name for line, is_refused in refused.items() if is_refused for name in line.split()}
+    return names | {one.name for one in ATTEMPTS if one.root and "root" in names}
+
+
 @contextmanager
 def escape_ground(attempts: Sequence[Attempt] = ATTEMPTS) -> Iterator[Ground]:
     """Make a ground, serve what is outside meanwhile, and remove everything, daemons that stayed behind included."""
