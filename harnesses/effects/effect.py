@@ -194,6 +194,10 @@ class Entry:
     def intent(self) -> str:
         """Mark the effect as begun; return the body of its intent record."""
         self.outcome, self.result, self.reason, self.seen = EffectOutcome.BEGUN, None, "", None
+        return self.intent_text()
+
+    def intent_text(self) -> str:
+        """Return the body of its intent record."""
         flags = (',"idempotent":true' if self.idempotent else "") + (',"keep":true' if self.keep else "")
         return f'{{"key":{_json(self.key)},"arguments":{self.arguments}{flags}}}'
 
@@ -280,7 +284,12 @@ def entries_of(marks: Iterable[tuple[str, str]], read: ReadFile = cannot_read) -
     """
     entries: dict[str, Entry] = {}
     for kind, body in marks:
-        take_in(entries, kind, body, read)
+        try:
+            take_in(entries, kind, body, read)
+        except KeyError:
+            # An effect of an agent in the background that was not done in the end: its intent is in the step before.
+            if kind == "intent":
+                raise
     return entries
 
 

@@ -157,8 +157,9 @@ class Effects:
         """Keep the effects of running agent calls; one in progress is begun in the next step as well, where it will end."""
         self._entries = {key: entry for key, entry in self._entries.items() if self._is_live(key)}
         for entry in self._entries.values():
-            if entry.journal is not None and entry.outcome is EffectOutcome.BEGUN:
-                entry.journal.note_soon("intent", entry.intent())
+            # Its outcome may be known already, and wait to be noted.
+            if entry.journal is not None and entry.outcome is not EffectOutcome.NOT_DONE:
+                entry.journal.note_soon("intent", entry.intent_text())
 
     def end_attempt(self) -> None:
         """Clear the in-progress marks: the attempt is over."""
@@ -221,7 +222,8 @@ class Effects:
     async def wait_recorded(self) -> None:
         """Wait while the step is being recorded."""
         while self.closed:
-            self._recording = self._recording or trio.Event()
+            if self._recording is None:
+                self._recording = trio.Event()
             await self._recording.wait()
 
     async def settle(self, journal: Journal, key: str, reconcile: Reconcile) -> EffectOutcome:

@@ -8,6 +8,7 @@ waits forever.
 A harness has at most one step in progress, so the channel has a slot for each and a sender never waits for room. A batch is
 what was runnable when its first item arrived; a large one is handed over at once, so that the disk works while the other
 harnesses step. A batch of one is committed without the thread as long as commits are fast: switching threads takes longer.
+What nobody waits for and nothing needs soon, such as the intent of a model call, wakes nobody: it joins the next batch.
 
 The recorder:
 
@@ -81,6 +82,8 @@ class Recorder:
         self._send, self._receive = trio.open_memory_channel[PendingWrite](_BUFFER)
         self._waiting = 0
         self._waiting_bytes = 0
+        self._is_rung = False
+        """Whether the recorder was told of what waits; what need not be committed soon waits without that."""
         self._arrivals = Condition()
         self._closed = False
         self._under_way: set[Batch] = set()
@@ -175,6 +178,11 @@ class Recorder:
         if self._lost is None and not self._closed:
             self._send_slot(slot)
 
+    def enqueue_along(self, slot: PendingWrite) -> None:
+        """Send `slot` to be committed together with what is sent next, or at the end. If the store is lost, it is dropped."""
+        if self._lost is None and not self._closed:
+            self._send_slot(slot, rings=False)
+
     def enqueue(self, slot: PendingWrite) -> None:
         """Send `slot` to be committed. The caller must await `settled()` next, and nothing in between.
 
@@ -251,7 +259,7 @@ class Recorder:
         with trio.CancelScope(shield=True):
             try:
                 while not (self._closed and not self._waiting):
-                    await self._arrivals.until(lambda: self._waiting or self._closed)
+                    await self._arrivals.until(lambda: self._is_rung or self._closed)
                     # One scheduler pass: everything that is runnable now joins the batch.
                     await trio.lowlevel.cancel_shielded_checkpoint()
                     self._hand_over()
@@ -287,6 +295,7 @@ class Recorder:
                 add(receive())
         except (trio.WouldBlock, trio.EndOfChannel):
             self._waiting = self._waiting_bytes = 0
+            self._is_rung = False
         if not slots:
             return
         # Before anything is made of it: in a forked process the parent's steps are in the channel too.
@@ -309,7 +318,7 @@ class Recorder:
         """Whether one write is better committed here than in the thread."""
         return len(self._under_way) == 1 and self._quick_s < _QUICK_S
 
-    def _send_slot(self, slot: PendingWrite) -> None:
+    def _send_slot(self, slot: PendingWrite, *, rings: bool = True) -> None:
         """Put a slot into the channel. The recorder is woken by a separate event, so slots stay in order."""
         self._send.send_nowait(slot)
         self._waiting = waiting = self._waiting + 1
@@ -317,7 +326,8 @@ class Recorder:
             self._waiting_bytes += len(slot.row[5])
         elif slot.effect is not None:
             self._waiting_bytes += len(slot.effect[5])
-        if waiting == 1:
+        if rings and not self._is_rung:
+            self._is_rung = True
             self._arrivals.ring()
         elif (waiting >= _CHUNK or self._waiting_bytes > _LARGEST_BYTES) and self._has_thread:
             # Only to the thread: a commit made here would wake its senders, and this one has not parked yet.

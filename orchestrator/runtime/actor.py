@@ -334,8 +334,12 @@ class Actor:
         return None if row is None or row.body is body else stored_text(self._recorder.store, kind, row.body)
 
     def note_soon(self, kind: str, body: str) -> None:
-        """Record an outcome without waiting."""
-        self._recorder.enqueue_soon(self._noting(kind, body))
+        """Record an intent or an outcome without waiting: an intent along with the next commit."""
+        slot = self._noting(kind, body)
+        if kind == "intent":
+            self._recorder.enqueue_along(slot)
+        else:
+            self._recorder.enqueue_soon(slot)
 
     async def redact(self, text: str) -> str:
         """Return the result of an effect without secrets; see `Journal.redact`."""

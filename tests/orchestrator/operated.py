@@ -10,7 +10,7 @@ import trio
 from attrs import frozen
 
 from harnesses import BaseHarness
-from harnesses.errors import Refused
+from harnesses.errors import EffectFailed, Refused
 from tests.orchestrator.commanded import HOSTILE
 
 
@@ -44,6 +44,15 @@ class Unsure(BaseHarness[int, str, int]):
         with suppress(Refused):
             _: int = await self.once("unwanted", unwanted, "abc")
         yield "doubtful", await self.once("order/1", doubtful, HOSTILE)
+
+
+class Keeping(BaseHarness[int, str, int]):
+    """Keeps the errors of its effects: one has raised, the other is cut off."""
+
+    async def execute(self) -> AsyncIterator[tuple[str, int]]:
+        with suppress(EffectFailed):
+            _: int = await self.once("raises", doubtful, "x", errors="keep")
+        yield "kept", await self.once("cut off", lasting, "x", errors="keep")
 
 
 class Lasting(BaseHarness[int, str, int]):

@@ -75,9 +75,12 @@ def event_row(claimed: Claimed, event: events.Event, status: Status, *, step: in
     return Append(claimed.harness, claimed.epoch, claimed.attempt + 1, step, TIME_US, event, status, release)
 
 
-def intent_row(claimed: Claimed, step: int, key: str, *arguments: object, idempotent: bool = False) -> EffectRow:
+def intent_row(
+    claimed: Claimed, step: int, key: str, *arguments: object, idempotent: bool = False, keep: bool = False
+) -> EffectRow:
     """Return a row of the intent of an effect, for a step in progress."""
-    said: dict[str, object] = {"key": key, "arguments": arguments, **({"idempotent": True} if idempotent else {})}
+    flags = {name: True for name, is_set in (("idempotent", idempotent), ("keep", keep)) if is_set}
+    said: dict[str, object] = {"key": key, "arguments": arguments, **flags}
     return _effect_row(claimed, step, "intent", said)
 
 

@@ -73,6 +73,21 @@ def what_is_known_of_an_effect_is_its_newest_outcome(store: Store) -> None:
 
 
 @laws.of_a_store
+def kept_errors_are_read_as_they_were_written_and_open_to_nobody(store: Store) -> None:
+    claimed = claim(store, "one")
+    store.commit([], effects=[intent_row(claimed, 1, key, keep=True) for key in ("raised", "cut off", "begun")])
+    store.commit([], effects=[outcome_row(claimed, 1, "raised", EffectOutcome.FAILED, reason="ValueError: no")])
+    store.commit([], effects=[outcome_row(claimed, 1, "cut off", EffectOutcome.INTERRUPTED, reason="killed")])
+
+    known = [(effect.outcome.value, effect.reason, effect.keep, effect.is_open) for effect in store.effects()]
+    assert known == [
+        ("failed", "ValueError: no", True, False),
+        ("interrupted", "killed", True, False),
+        ("begun", "", True, False),
+    ]
+
+
+@laws.of_a_store
 def effects_are_listed_in_the_order_in_which_they_were_begun_last(store: Store) -> None:
     one, other = claim(store, "one"), claim(store, "other")
     store.commit([], effects=[intent_row(one, 1, "a"), intent_row(other, 1, "a"), intent_row(one, 1, "b")])

@@ -8,6 +8,7 @@ import pytest
 
 from orchestrator.analysis.frames.analysis_run import Run
 from orchestrator.analysis.questions import failures_question as failures
+from orchestrator.analysis.questions import why_question as why
 from orchestrator.analysis.questions.record_scan import folded, innermost
 from tests.orchestrator.analysis.asked import by_name, rows
 from tests.orchestrator.analysis.picturing import Diary
@@ -52,6 +53,28 @@ def test_effects_that_were_refused_or_are_unknown_are_told(eventful: Run) -> Non
         ("refused", 1, "buy-1", "refused", "not enough cash"),
         ("unsure", 2, "pay-7", "unknown", "OSError: the line is dead"),
     ]
+
+
+def test_kept_errors_are_told_and_one_that_was_cut_off_is_no_open_effect(tmp_path: Path) -> None:
+    diary = Diary(tmp_path / "steps.jsonl")
+    diary.say("started", "a", 0)
+    for key in ("raised", "stopped", "cut off"):
+        diary.say("intent", "a", 1, step=1, key=key, arguments=[], keep=True)
+    diary.say("outcome", "a", 2, step=1, key="raised", outcome="failed", reason="ValueError: no")
+    diary.say("outcome", "a", 2, step=1, key="stopped", outcome="interrupted", reason="killed")
+
+    with diary.open() as run:
+        told = failures.answer(run)
+        effects = run.rows("SELECT key, outcome, keep FROM effects ORDER BY seq")
+        why_told = why.answer(run, "a", 1).sentences
+
+    assert [(row["key"], row["outcome"]) for row in rows(told, "effects")] == [
+        ("raised", "failed"),
+        ("stopped", "interrupted"),
+    ]
+    assert told.sentences == ("2 effects failed or were interrupted, and recorded so as a result.",)
+    assert effects == [("raised", "failed", True), ("stopped", "interrupted", True), ("cut off", "begun", True)]
+    assert not any("orchestrator effects settle" in sentence for sentence in why_told)
 
 
 def test_harnesses_that_failed_in_the_same_way_are_told_together(tmp_path: Path) -> None:

@@ -172,6 +172,27 @@ def test_an_effect_of_a_living_program_is_under_way_and_is_not_settled_by_others
     assert "it was cut off: its program ended before the outcome was known" in dead.out
 
 
+def test_kept_errors_need_nobody_and_are_shown_among_all(command: Command) -> None:
+    run_file(command, "Keeping")
+    process = command.start("run", "run.toml")
+    wait_until(lambda: records(command, "intent")[-1:] != [] and "cut off" in records(command, "intent")[-1])
+    (live,) = command.each(["effects", "keeping", "--all", "--json"])
+    process.kill()
+    process.communicate()
+
+    open_ones, every = command.each(["effects", "keeping"], ["effects", "keeping", "--all", "--json"])
+
+    assert (open_ones.code, every.code) == (0, 0)
+    assert [(one["key"], one["outcome"], one["keep"]) for one in live.objects] == [
+        ("raises", "failed", True),
+        ("cut off", "begun", True),
+    ]
+    assert [(one["key"], one["outcome"], one["reason"]) for one in every.objects] == [
+        ("raises", "failed", "ConnectionError: lost after x"),
+        ("cut off", "interrupted", ""),
+    ]
+
+
 def test_a_run_that_ends_with_an_unknown_effect_says_what_to_do(command: Command) -> None:
     done = command("run", "run.toml", "--store", "other.db")
     quiet = command("run", "run.toml", "--quiet", "--store", "other.db")

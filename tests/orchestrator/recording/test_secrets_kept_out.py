@@ -22,13 +22,13 @@ from harnesses.data.delta import Delta
 from harnesses.effects.approval import Action
 from harnesses.redaction.redactor import MARK, LineRedactor
 from harnesses.step import StateDelta, Step
-from orchestrator import Orchestrator
+from orchestrator import Backoff, Orchestrator
 from orchestrator.cli import main
 from orchestrator.cli.run.run_file import parse_run_file
 from orchestrator.codec import decode, encode_step, without_secrets
 from orchestrator.errors import UsageError
 from orchestrator.recording.commit_queue import PendingWrite
-from orchestrator.recording.row_redaction import MAX_LINE, WITHHELD, Output, redact_writes
+from orchestrator.recording.row_redaction import MAX_LINE, WITHHELD, Output, redact_result, redact_writes
 from orchestrator.runtime.failure_events import failed, sentence
 from orchestrator.store import MemoryStore, SqliteReader, SqliteStore
 from orchestrator.store.store_protocol import EffectRow, StepRow
@@ -166,6 +166,53 @@ def test_who_wants_secrets_written_says_so(tmp_path: Path) -> None:
     with closing(SqliteReader(tmp_path / "run.db")) as reader:
         assert reader.steps("frank")[0].input == f"password={WORD}"
     assert WORD not in (tmp_path / "log.jsonl").read_text()
+
+
+class Fetching(BaseHarness[int, str, str]):
+    """Has the result of an effect in two attempts."""
+
+    def __init__(self, padding: int) -> None:
+        super().__init__(0)
+        self.padding = padding
+        self.seen: list[str] = []
+
+    async def execute(self):
+        self.seen.append(await self.once("fetch", self.fetch))
+        if len(self.seen) == 1:
+            raise OSError("the next attempt reads what is stored")
+        yield "fetched", "done"
+
+    async def fetch(self) -> str:
+        return f"password={WORD} " + "word " * self.padding
+
+
+@pytest.mark.parametrize("padding", [1, 4_000])
+async def test_a_result_is_the_same_now_and_later_and_has_no_secret(tmp_path: Path, padding: int) -> None:
+    harness = Fetching(padding)
+    async with Orchestrator(tmp_path / "run.db", backoff=Backoff(base_s=0.001, cap_s=0.001)) as running:
+        running.start(harness, name="fetching")
+
+    assert harness.seen[0] == harness.seen[1] == f"password={MARK} " + "word " * padding
+    with closing(SqliteReader(tmp_path / "run.db")) as reader:
+        assert reader.effects("fetching")[0].result == harness.seen[0]
+
+
+async def test_a_result_is_stored_as_it_is_where_secrets_are_written(tmp_path: Path) -> None:
+    harness = Fetching(1)
+    async with Orchestrator(tmp_path / "run.db", redact=False, backoff=Backoff(base_s=0.001, cap_s=0.001)) as running:
+        running.start(harness, name="fetching")
+
+    assert harness.seen == [f"password={WORD} word "] * 2
+
+
+def test_a_result_without_a_secret_is_the_very_text_it_was_and_one_that_cannot_be_searched_is_withheld(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain = '{"id":"7b1f0c3e-9a52-4a6f-8f0d-2c61c2b9d1aa","price":1.10,"big":1e400}'
+    assert redact_result(plain) is plain
+
+    monkeypatch.setattr(orchestrator.recording.row_redaction, "without_secrets", lambda text, names: 1 / 0)
+    assert redact_result('{"a":1}') == f'"{WITHHELD}"'
 
 
 def test_what_a_step_changed_is_stored_as_it_is() -> None:

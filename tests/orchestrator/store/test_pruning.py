@@ -412,6 +412,8 @@ def with_open_effects(path: Path) -> None:
     with closing(SqliteStore(path)) as store:
         claimed = claim(store, "one")
         store.commit([], effects=[intent_row(claimed, 1, key) for key in ("sent", "lost", "cut off", "again")])
+        store.commit([], effects=[intent_row(claimed, 1, key, keep=True) for key in ("kept", "failed")])
+        store.commit([], effects=[outcome_row(claimed, 1, "failed", EffectOutcome.FAILED, reason="no")])
         store.commit([], effects=[outcome_row(claimed, 1, "sent", EffectOutcome.CONFIRMED, result=1)])
         store.commit([], effects=[outcome_row(claimed, 1, key, EffectOutcome.UNKNOWN) for key in ("lost", "again")])
         store.commit([], effects=[outcome_row(claimed, 1, "again", EffectOutcome.NOT_DONE)])
