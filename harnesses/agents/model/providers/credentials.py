@@ -138,24 +138,35 @@ class Credential:
 
     def _read_file(self, path: Path) -> None:
         try:
-            descriptor = open_own(path, os.O_RDONLY)
+            status, text = _read_private(path, self._read)
         except OSError as error:
             raise AuthenticationFailed(
                 f"key file {path} cannot be read: expected a file with a key, got {error.strerror}; correct its path or owner"
             ) from None
-        with open(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            if (mode := status.st_mode & 0o7777) & 0o077:
-                raise AuthenticationFailed(
-                    f"key file {path} is not private: expected mode 0600, got {mode:04o}; run `chmod 600 {path}`"
-                )
-            found = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
-            if found == self._read:
-                return
+        if status != self._read:
             conceal_file(path)
-            text = file.read(_MOST_BYTES).decode(errors="replace")
-        self._set(text, None)
-        self._read = found
+            self._set(text, None)
+            self._read = status
+
+
+def _read_private(path: Path, known: tuple[int, ...]) -> tuple[tuple[int, ...], str]:
+    """Return what identifies the content of a file, and the content, which is only read if it is not known.
+
+    Raises:
+        AuthenticationFailed: others can read the file.
+        OSError: it cannot be read.
+    """
+    descriptor = open_own(path, os.O_RDONLY)
+    try:
+        status = os.fstat(descriptor)
+        if (mode := status.st_mode & 0o7777) & 0o077:
+            raise AuthenticationFailed(
+                f"key file {path} is not private: expected mode 0600, got {mode:04o}; run `chmod 600 {path}`"
+            )
+        found = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
+        return found, "" if found == known else os.read(descriptor, _MOST_BYTES).decode(errors="replace")
+    finally:
+        os.close(descriptor)
 
 
 NO_KEY = "none"
