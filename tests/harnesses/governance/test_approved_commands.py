@@ -219,6 +219,20 @@ def test_a_sandbox_without_a_network_holds_what_publishes(tmp_path: Path, networ
     assert commands.needed("cat ~/.ssh/id_rsa") is not None
 
 
+@pytest.mark.parametrize("level", ["landlock", "none"])
+def test_below_bubblewrap_a_sandbox_holds_nothing_without_approval(tmp_path: Path, level: str) -> None:
+    commands = GovernedCommands(cwd=tmp_path, sandbox=Bubblewrap(level=level, program="no-bubblewrap"))
+
+    assert commands.needed("pytest -q && gdb") is not None
+    assert commands.needed("ls") is None
+
+
+async def test_a_command_has_its_sandbox_on_record(tmp_path: Path) -> None:
+    done = await ran(tmp_path, "ls", sandbox=Bubblewrap(level="none", network=False))
+
+    assert done.sandbox == Bubblewrap(network=False).describe()
+
+
 async def test_an_allowed_category_runs_without_asking(tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text("print(7)")
 

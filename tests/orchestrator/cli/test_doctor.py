@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import trio
 
+from harnesses.agents import sandbox
 from harnesses.effects.approval import Action
 from orchestrator import Orchestrator
 from orchestrator.cli.doctor import doctor_machine
@@ -513,3 +514,26 @@ def test_every_finding_that_is_not_well_says_what_to_do(store: Path) -> None:
 
     assert all(check.fix for check in checks if check.level is not Level.PASS)
     assert any(check.level is Level.FAIL for check in checks)
+
+
+@pytest.mark.parametrize(
+    ("level", "said"),
+    [
+        (sandbox.Level.BUBBLEWRAP, "sandbox: level bubblewrap holds: an agent in it sees nothing of a run"),
+        (sandbox.Level.LANDLOCK, "sandbox: level landlock holds, bubblewrap does not"),
+        (sandbox.Level.NONE, "sandbox: no level holds: an agent can do what its user can"),
+    ],
+)
+def test_the_level_of_sandbox_that_holds_here_is_told(
+    monkeypatch: pytest.MonkeyPatch, level: sandbox.Level, said: str
+) -> None:
+    if level is not sandbox.Level.BUBBLEWRAP:
+        monkeypatch.setenv("PATH", "/none")
+    if level is sandbox.Level.NONE:
+        monkeypatch.setattr("harnesses.agents.sandbox.sandbox_settings.why_landlock_fails", lambda: "not here")
+    if sandbox.Sandbox().in_force() is not level:
+        pytest.skip(f"{level} is not the level of this machine")
+
+    told = next(doctor_machine.check_sandbox())
+
+    assert said in told.finding
