@@ -45,8 +45,10 @@ TEXT = "The quick brown fox jumps over the lazy dog. " * 20
 TOOL = "look_up"
 ARGUMENTS = {"city": "Zürich", "days": 3}
 RETRY_AFTER_S = 7
-CUTS = 12
-"""Places at which an answer is cut off."""
+CUTS = 6
+"""Places at which an answer is cut off, in two ways: within a connection that fails, and within one that ends as usual."""
+PROMPT_S = 2.0
+"""How long a call may take to end when it is cancelled."""
 _PATIENCE_S = 20.0
 _ERRORS: Sequence[tuple[int, type[ProviderError]]] = (
     (400, RequestRejected),
@@ -88,6 +90,8 @@ class _Relay:
     most: int | None = None
     """Bytes of an answer after which it is cut or stalled; None to pass them all."""
     is_stalling: bool = False
+    is_clean: bool = False
+    """Whether the body of an answer is cut so that its end looks like that of a whole one."""
     passed: int = 0
     """Bytes of the last answer."""
     opened: int = 0
@@ -96,8 +100,15 @@ class _Relay:
     begun: trio.Event = field(factory=trio.Event)
     """Set when a part of an answer has been passed on."""
 
-    def reset(self, most: int | None = None, *, is_stalling: bool = False) -> None:
-        self.most, self.is_stalling, self.passed, self.opened, self.closed = most, is_stalling, 0, 0, 0
+    def reset(self, most: int | None = None, *, is_stalling: bool = False, is_clean: bool = False) -> None:
+        self.most, self.is_stalling, self.is_clean, self.passed, self.opened, self.closed = (
+            most,
+            is_stalling,
+            is_clean,
+            0,
+            0,
+            0,
+        )
         self.begun = trio.Event()
 
     async def serve(self, client: trio.SocketStream) -> None:
@@ -118,6 +129,9 @@ class _Relay:
         scope.cancel()
 
     async def _answers(self, client: trio.SocketStream, server: trio.SocketStream) -> None:
+        if self.is_clean:
+            await self._cut_clean(client, server)
+            return
         async for chunk in server:
             left = len(chunk) if self.most is None else max(0, self.most - self.passed)
             if left:
@@ -128,6 +142,34 @@ class _Relay:
                 if self.is_stalling:
                     await trio.sleep_forever()
                 return
+
+    async def _cut_clean(self, client: trio.SocketStream, server: trio.SocketStream) -> None:
+        """Send the begin of an answer's body, without a length, and close the connection: the client sees no error."""
+        head, body = b"", b""
+        async for chunk in server:
+            body += chunk
+            if not head and b"\r\n\r\n" in body:
+                head, _, body = body.partition(b"\r\n\r\n")
+            if head and (b"chunked" not in head.lower() or body.endswith(b"0\r\n\r\n")):
+                break
+        lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(_LENGTHS)]
+        body = _without_chunks(body) if b"chunked" in head.lower() else body
+        await client.send_all(b"\r\n".join([*lines, b"Connection: close", b"", body[: self.most]]))
+        await client.send_eof()
+
+
+_LENGTHS = (b"transfer-encoding:", b"content-length:", b"connection:", b"keep-alive:")
+
+
+def _without_chunks(body: bytes) -> bytes:
+    """Return a body from its chunked form."""
+    parts: list[bytes] = []
+    while body:
+        size, _, body = body.partition(b"\r\n")
+        length = int(size, 16)
+        parts.append(body[:length])
+        body = body[length + 2 :] if length else b""
+    return b"".join(parts)
 
 
 @define
@@ -263,11 +305,11 @@ async def _check_cuts(room: _Room) -> None:
     request = room.request("cut")
     whole = await room.complete(request)
     size = room.relay.passed
-    for place in range(1, CUTS + 1):
-        room.relay.reset(most=size * place // (CUTS + 1))
+    for place in range(2 * CUTS):
+        room.relay.reset(most=size * (place + 1) // (2 * CUTS + 2), is_clean=place % 2 == 0)
         answers: list[ModelResponse] = []
         if (error := await _error(_collect(room, request, answers))) is None:
-            assert answers[0].message == whole.message, f"an answer cut at {place}/{CUTS + 1} must raise, was {answers[0]!r}"
+            assert answers[0].message == whole.message, f"an answer that is cut must raise, was {answers[0]!r}"
             continue
         is_retryable = isinstance(error, ProviderError) and error.retryable
         assert is_retryable, f"a cut answer must raise a retryable ProviderError, was {error!r}"
@@ -288,12 +330,21 @@ async def _check_cancel(room: _Room) -> None:
             nursery.start_soon(room.complete, request)
             await room.relay.begun.wait()
             nursery.cancel_scope.cancel()
+            begun = trio.current_time()
+        _assert_prompt(begun, "a cancelled call")
         await _closed(room, "a cancelled call")
         room.relay.reset(most=half, is_stalling=True)
         async with room.provider.stream(request) as events:
             async for _ in events:
                 break
+            begun = trio.current_time()
+        _assert_prompt(begun, "a stream that is left early")
         await _closed(room, "a stream that is left early")
+
+
+def _assert_prompt(begun: float, what: str) -> None:
+    took_s = trio.current_time() - begun
+    assert took_s < PROMPT_S, f"{what} must end within {PROMPT_S:g} s, took {took_s:.1f} s"
 
 
 async def _closed(room: _Room, what: str) -> None:

@@ -80,6 +80,14 @@ class AnswerReader(Protocol):
         ...
 
 
+class Decoder(Protocol):
+    """Divides the body of an answer into events."""
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield the events that are complete with this chunk."""
+        ...
+
+
 @define
 class EventDecoder:
     """Decodes server-sent events: returns their data, and ignores their names and ids. Lines end with a line feed."""
@@ -110,17 +118,25 @@ class ResponseStream:
         provider: id of the provider, for messages.
         chunks: the parts of the body.
         whole_at: when the whole answer must be there, on Trio's clock.
+        decoder: divides the body into events; by default server-sent events.
     """
 
     def __init__(
-        self, provider: str, chunks: AsyncIterator[bytes], reader: AnswerReader, limits: CallLimits, *, whole_at: float
+        self,
+        provider: str,
+        chunks: AsyncIterator[bytes],
+        reader: AnswerReader,
+        limits: CallLimits,
+        *,
+        whole_at: float = inf,
+        decoder: Decoder | None = None,
     ) -> None:
         self._provider = provider
         self._chunks = chunks
         self._reader = reader
         self._limits = limits
         self._whole_at = whole_at
-        self._decoder = EventDecoder()
+        self._decoder = decoder or EventDecoder()
         self._ready: deque[StreamEvent] = deque()
         self._begin = b""
         self._bytes = self._events = 0
