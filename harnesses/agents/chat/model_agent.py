@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeAlias, Unpack, cast
+from typing import Any, Literal, TypeAlias, Unpack, cast
 
+import trio
 from attrs import evolve, fields
 
 from harnesses.agent import Agent, AgentRun
@@ -27,6 +28,7 @@ from harnesses.agents.model.messages import ModelOptions, StopReason
 from harnesses.agents.model.model_client import ModelClient
 from harnesses.agents.model.providers.client_names import ClientOptions, client_for
 from harnesses.agents.model.token_estimate import estimate_text
+from harnesses.agents.sandbox import Sandbox, as_sandbox
 from harnesses.agents.tools.function_tool import function_tool
 from harnesses.agents.tools.tool import Tool, ToolSetting, ToolSource
 from harnesses.agents.tools.tool_policy import ToolPolicy
@@ -60,8 +62,8 @@ class ModelAgentOptions(ClientOptions, total=False):
     """Name of a conversation that goes on over all calls of the agent in a harness."""
     directory: Path | str | None
     """Where its tools work, if the input does not say."""
-    sandbox: object
-    """The sandbox for commands and servers that its tools start, from `harnesses.agents.sandbox`."""
+    sandbox: Sandbox | Literal["bwrap"] | None
+    """The sandbox for commands and servers that its tools start; no turn begins below the level that it demands."""
     tool_timeout_s: float
     """Maximum seconds of a tool call, for tools that have no limit of their own."""
 
@@ -108,6 +110,7 @@ class ModelAgent(Agent[Any, Any, Any]):
         self._system, self._policy, self._budget, self._more = system, policy, _checked(budget), options
         self._wanted = None if answer is None or answer is str else AnswerType.of(answer)
         self._chat = _chat_of(options)
+        self._sandbox = as_sandbox(options.get("sandbox"), "ModelAgent")
         directory = options.get("directory")
         self._directory = None if directory is None else Path(directory).absolute()
         given = options.get("options") or ModelOptions()
@@ -117,8 +120,10 @@ class ModelAgent(Agent[Any, Any, Any]):
         task, more = read_task(run.input), self._more
         directory = task.directory or self._directory
         setting = ToolSetting(
-            run=run, directory=directory, writable=task.writable, readable=task.readable, sandbox=more.get("sandbox")
+            run=run, directory=directory, writable=task.writable, readable=task.readable, sandbox=self._sandbox
         )
+        if self._sandbox is not None:
+            await trio.to_thread.run_sync(self._sandbox.check)
         limits = {"timeout_s": more["tool_timeout_s"]} if "tool_timeout_s" in more else {}
         async with open_tools(self._tools, setting, self._policy, **limits) as box:
 
@@ -208,6 +213,7 @@ class ModelAgent(Agent[Any, Any, Any]):
                 stop_reason=outcome.stop_reason.value,
                 tokens=talk.usage.total_tokens,
                 usage=as_usage(talk.usage, talk.cost, talk.tool_calls),
+                sandbox="" if self._sandbox is None else self._sandbox.describe(),
             )
         return outcome.text if self._wanted is None else outcome.answer
 

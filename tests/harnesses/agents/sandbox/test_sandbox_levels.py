@@ -12,6 +12,7 @@ import trio
 
 from harnesses import BaseHarness
 from harnesses.agents import AgentMissing, CommandAgent
+from harnesses.agents.chat.model_agent import ModelAgent
 from harnesses.agents.sandbox import Level, Sandbox, run_sandboxed, sandboxed
 from harnesses.agents.sandbox import sandboxed_run as running
 from harnesses.errors import HarnessMisuse, NotReady
@@ -20,6 +21,7 @@ from harnesses.run_file_harnesses.coding_parts import read_agent
 from harnesses.run_file_harnesses.table_arguments import TableProblems
 from orchestrator import MemoryStore, Orchestrator, OutcomeKind
 from tests.harnesses.agents.attacks import PYTHON
+from tests.harnesses.agents.chat.scripted_model import says, scripted
 from tests.harnesses.agents.turns import assigned, take_turn
 
 ABSENT = "no-bubblewrap"
@@ -238,3 +240,15 @@ async def test_a_command_that_has_run_is_not_started_again(tmp_path: Path, path:
     assert ended.code == 1
     assert (tmp_path / "tried").read_text() == "x\n"
     assert running._TRIES > 1
+
+
+async def test_no_turn_of_a_model_agent_begins_below_the_level_that_is_demanded(tmp_path: Path) -> None:
+    provider = scripted(says("done"))
+    agents = [ModelAgent(provider.client(), sandbox=Sandbox(level=level, program=ABSENT)) for level in ("bubblewrap", "none")]
+    below, above = agents
+
+    with pytest.raises(AgentMissing, match="expected the package bubblewrap; install it"):
+        await take_turn(below, assigned(tmp_path))
+    assert provider.requests == []
+
+    assert (await take_turn(above, assigned(tmp_path))).sandbox == Sandbox(program=ABSENT).describe()
