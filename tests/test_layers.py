@@ -21,7 +21,10 @@ FORBIDDEN = {
     "harnesses": ("orchestrator",),
     "harnesses.effects": ("harnesses.agents", "harnesses.features", "harnesses.governance", "harnesses.memory"),
     "harnesses.guard": ("harnesses.governance", "harnesses.agents"),
-    "harnesses.trading": ("harnesses.features", "harnesses.coding", "harnesses.pipeline", "harnesses.agents"),
+    "harnesses.trading": (
+        *(f"harnesses.{name}" for name in ("features", "coding", "pipeline")),
+        *(f"harnesses.agents.{name}" for name in ("chat", "command", "model", "sandbox", "model_agent", "scripted_agent")),
+    ),
     "harnesses.features": ("harnesses.coding", "harnesses.pipeline", "harnesses.trading"),
     "orchestrator.store": ("orchestrator.recording", "orchestrator.runtime", "orchestrator.cli", "orchestrator.analysis"),
     "orchestrator.recording": ("orchestrator.runtime", "orchestrator.mail", "orchestrator.cli"),
