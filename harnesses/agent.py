@@ -23,6 +23,7 @@ from harnesses.budgets.usage import REPORTABLE, Usage
 from harnesses.effects.approval import Action
 from harnesses.effects.effect import Effect, Errors, Reconcile
 from harnesses.errors import HarnessMisuse
+from harnesses.messages.requests import ASK_TIMEOUT_S
 from harnesses.step import Constraints, InputT, LoadedContext, OutputT, StateT, Step, no_constraints
 
 AnswerT = TypeVar("AnswerT")
@@ -145,6 +146,17 @@ class AgentRun(Generic[StateT, InputT]):
         """Reserve budget for the duration of an `async with` block; see `BaseHarness.spending`."""
         most = Spend(turns=turns, tool_calls=tool_calls, tokens=tokens, money=money)
         return self._services().spending(most, on_cutoff)
+
+    async def ask(self, to: str, message: object, *, timeout_s: float = ASK_TIMEOUT_S, key: str) -> Any:
+        """Send a request to the harness called `to` and return its reply, as plain data; see `BaseHarness.ask`.
+
+        Args:
+            key: identity of the question within this agent call: after a crash it is the same request, with the same reply.
+
+        Raises:
+            HarnessMisuse: the agent runs alone.
+        """
+        return await self._services().ask(to, message, timeout_s, key)
 
     def tell(self, event: object) -> None:
         """Pass on a streamed event, such as a piece of text, to whoever follows the harness. Neither waits nor raises."""

@@ -25,7 +25,7 @@ from harnesses.effects.approval import Action, ApprovalRule, Grant, action_of
 from harnesses.effects.effect import Effect, Journal
 from harnesses.effects.effect_scopes import scope_of, scoped
 from harnesses.effects.once import Effects
-from harnesses.errors import BudgetExhausted, HarnessError, Waiting, located
+from harnesses.errors import BudgetExhausted, HarnessError, HarnessMisuse, Waiting, located
 
 
 class EffectServices(Journal, Protocol):
@@ -136,6 +136,15 @@ class AgentServices:
         # An older runtime has none.
         read = getattr(self._runtime, "session", None)
         return () if read is None else tuple(read(id))
+
+    async def ask(self, to: str, message: object, timeout_s: float, key: str) -> Any:
+        """Ask another harness; see `AgentRun.ask`."""
+        mail = getattr(self._runtime, "mail", None)
+        if mail is None:
+            raise HarnessMisuse(
+                f"agent {self.agent!r} runs alone: it cannot ask {to!r}; call it with run_agent() of a harness"
+            )
+        return await mail.ask(to, message, timeout_s, scoped(self.scope, key))
 
     def tell(self, event: object) -> None:
         """Pass a streamed event on; see `AgentRun.tell`."""

@@ -39,6 +39,8 @@ class ToolSetting:
     writable: tuple[str, ...] = ()
     """Additional writable paths, as in `Assignment`."""
     readable: tuple[str, ...] = ()
+    call_key: str = ""
+    """Identity of the call in progress within the turn: the same when a call that was cut off is made again."""
     sandbox: object | None = None
     """The sandbox for commands and servers that tools start, from `harnesses.agents.sandbox`; None for none."""
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import msgspec
 import trio
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from harnesses.agent_bill import current_bill
 from harnesses.agents.model.messages import ToolCall, ToolDefinition, ToolResult
@@ -155,7 +155,7 @@ class ToolBox:
             tool, ruling = self._judge(call.name, arguments)
         except ToolError as error:
             return await self._note(call, key, str(error))
-        return await self._act(_Attempt(self, tool, call), key, known, arguments, ruling)
+        return await self._act(_Attempt(self, tool, call, key), key, known, arguments, ruling)
 
     def _judge(self, name: str, arguments: dict[str, Any]) -> tuple[Tool, Ruling]:
         """Return the tool of a call and the verdict on it.
@@ -212,17 +212,17 @@ class ToolBox:
             return str(known.arguments[2])
         return await self._tree.current()
 
-    async def perform(self, tool: Tool, call: ToolCall) -> ToolOutcome:
+    async def perform(self, tool: Tool, call: ToolCall, key: str) -> ToolOutcome:
         """Make a call within its time limit; return its outcome with the tree of the files."""
-        text, is_error = await self._invoke(tool, call)
+        text, is_error = await self._invoke(tool, call, evolve(self._setting, call_key=key))
         tree = "" if tool.effect is ToolEffect.READS else await self._tree.save()
         return ToolOutcome(text=_bounded(text), is_error=is_error, tree=tree)
 
-    async def _invoke(self, tool: Tool, call: ToolCall) -> tuple[str, bool]:
+    async def _invoke(self, tool: Tool, call: ToolCall, setting: ToolSetting) -> tuple[str, bool]:
         limit_s = self._timeout_s if tool.timeout_s is None else tool.timeout_s
         try:
             with trio.move_on_after(limit_s) as limit:
-                return await tool.invoke(call.arguments, self._setting), False
+                return await tool.invoke(call.arguments, setting), False
         except ToolError as error:
             return str(error), True
         except Exception as error:
@@ -245,9 +245,10 @@ class _Attempt:
     box: ToolBox
     tool: Tool
     call: ToolCall
+    key: str
 
     async def perform(self, name: str, arguments: dict[str, Any], before: str) -> ToolOutcome:
-        return await self.box.perform(self.tool, self.call)
+        return await self.box.perform(self.tool, self.call, self.key)
 
 
 @frozen
