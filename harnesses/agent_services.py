@@ -117,7 +117,7 @@ class AgentServices:
             why = overspent(runtime.till.accounts())
             if why:
                 raise BudgetExhausted(why)
-        return await run_effect(runtime, self._where, stored, function, args, **how, is_hasty=True)
+        return await run_effect(runtime, self._where, stored, function, args, **how, of_agent=True)
 
     def recorded(self, key: str) -> Effect | None:
         """Return one recorded effect of this call; see `AgentRun.recorded`."""

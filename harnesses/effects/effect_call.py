@@ -177,7 +177,7 @@ class EffectCall:
         decode: decodes a stored result.
         most: size limit of the result, in bytes.
         keeps: whether an error of the function is its result.
-        is_hasty: whether the function of an idempotent effect is called without waiting until the intent is stored.
+        of_agent: whether an agent asks for it; see `Effects.once`.
     """
 
     _journal: Journal
@@ -187,7 +187,7 @@ class EffectCall:
     _decode: Decode
     _most: int
     _keeps: bool = False
-    _is_hasty: bool = False
+    _of_agent: bool = False
 
     async def resume(self) -> bool:
         """Return whether the effect is done; False if it may be done now.
@@ -232,7 +232,7 @@ class EffectCall:
         # An earlier call of an idempotent effect may have happened; not starting this one does not undo that.
         unbegun = EffectOutcome.UNKNOWN if self._entry.outcome in OPEN and not is_new else EffectOutcome.NOT_DONE
         intent = self._entry.intent()
-        if self._entry.idempotent and self._is_hasty:
+        if self._entry.idempotent and self._of_agent:
             # Should it be lost, the effect is run again, which does no harm.
             self._journal.note_soon("intent", intent)
         else:
@@ -358,7 +358,7 @@ class EffectCall:
         try:
             text = "null" if result is None else text_of(result, problem)
             check_size(f"{problem}: it", text, self._most)
-            text = await self._journal.redact(text)
+            text = await self._journal.redact(text) if self._of_agent else text
             value = self._decode(self._entry.key, text)
         except (Unstorable, Waiting) as error:
             if self._keeps:

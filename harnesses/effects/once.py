@@ -182,12 +182,13 @@ class Effects:
         approval: Action | None = None,
         errors: Errors = "raise",
         dangerous: bool = False,
-        is_hasty: bool = False,
+        of_agent: bool = False,
     ) -> Any:
         """Run an effect unless it is done; see `BaseHarness.once`.
 
         Args:
-            is_hasty: whether to call the function of an idempotent effect without waiting until its intent is stored.
+            of_agent: whether an agent asks for it. Its result is then stored, and returned, without secrets; and the function
+                of an idempotent effect is called without waiting until the intent is stored.
         """
         check_key(key)
         check_timeout(key, timeout_s)
@@ -203,7 +204,7 @@ class Effects:
         flags = {"idempotent": idempotent, "keep": keeps and not dangerous}
         if self._is_live(key):
             journal = _BackgroundJournal(journal, self)
-        call = EffectCall(journal, entry, args, reconcile, decode, self._most, keeps, is_hasty)
+        call = EffectCall(journal, entry, args, reconcile, decode, self._most, keeps, of_agent)
         if known is not None:
             entry.check_same(arguments)
             with _at_work(entry, journal, **flags):

@@ -169,15 +169,16 @@ def test_who_wants_secrets_written_says_so(tmp_path: Path) -> None:
 
 
 class Fetching(BaseHarness[int, str, str]):
-    """Has the result of an effect in two attempts."""
+    """Has the result of an effect, by an agent or by itself, in two attempts."""
 
-    def __init__(self, padding: int) -> None:
+    def __init__(self, padding: int, *, by_agent: bool = True) -> None:
         super().__init__(0)
-        self.padding = padding
+        self.padding, self.by_agent = padding, by_agent
         self.seen: list[str] = []
 
     async def execute(self):
-        self.seen.append(await self.once("fetch", self.fetch))
+        agent = Agent(lambda run: run.once("fetch", self.fetch))
+        self.seen.append(await (self.run_agent(agent, 0) if self.by_agent else self.once("fetch", self.fetch)))
         if len(self.seen) == 1:
             raise OSError("the next attempt reads what is stored")
         yield "fetched", "done"
@@ -187,7 +188,7 @@ class Fetching(BaseHarness[int, str, str]):
 
 
 @pytest.mark.parametrize("padding", [1, 4_000])
-async def test_a_result_is_the_same_now_and_later_and_has_no_secret(tmp_path: Path, padding: int) -> None:
+async def test_a_result_of_an_agents_effect_is_the_same_now_and_later_and_has_no_secret(tmp_path: Path, padding: int) -> None:
     harness = Fetching(padding)
     async with Orchestrator(tmp_path / "run.db", backoff=Backoff(base_s=0.001, cap_s=0.001)) as running:
         running.start(harness, name="fetching")
@@ -197,9 +198,12 @@ async def test_a_result_is_the_same_now_and_later_and_has_no_secret(tmp_path: Pa
         assert reader.effects("fetching")[0].result == harness.seen[0]
 
 
-async def test_a_result_is_stored_as_it_is_where_secrets_are_written(tmp_path: Path) -> None:
-    harness = Fetching(1)
-    async with Orchestrator(tmp_path / "run.db", redact=False, backoff=Backoff(base_s=0.001, cap_s=0.001)) as running:
+@pytest.mark.parametrize(("by_agent", "redact"), [(False, True), (True, False)])
+async def test_a_result_is_stored_as_it_is_for_a_harness_and_where_secrets_are_written(
+    tmp_path: Path, by_agent: bool, redact: bool
+) -> None:
+    harness = Fetching(1, by_agent=by_agent)
+    async with Orchestrator(tmp_path / "run.db", redact=redact, backoff=Backoff(base_s=0.001, cap_s=0.001)) as running:
         running.start(harness, name="fetching")
 
     assert harness.seen == [f"password={WORD} word "] * 2
