@@ -12,6 +12,7 @@ from tests.benchmarks.analysis import analysis
 from tests.benchmarks.features import features
 from tests.benchmarks.measures import MEASURES as OTHERS
 from tests.benchmarks.memory import memory
+from tests.benchmarks.models import model_rounds, model_streams
 from tests.benchmarks.observing import observing
 from tests.benchmarks.redaction import redaction
 from tests.benchmarks.travel import travel
@@ -22,6 +23,8 @@ MEASURES = {
     "analysis": analysis,
     "features": features,
     "memory": memory,
+    "model_rounds": model_rounds,
+    "model_streams": model_streams,
     "observing": observing,
     "redaction": redaction,
     "travel": travel,

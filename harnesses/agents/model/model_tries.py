@@ -35,6 +35,10 @@ Tell: TypeAlias = Callable[[StreamEvent | StreamRestarted], None]
 """Called with each streamed event; must neither wait nor raise."""
 
 
+_DEADLINE_S = 0.1
+"""A deadline is moved only by more than this, since that takes time for each part of an answer."""
+
+
 @frozen
 class PricedModel:
     """A model of a client."""
@@ -107,7 +111,9 @@ class _Request:
         response: ModelResponse | None = None
         async with self.model.provider.stream(self.request) as events:
             async for event in events:
-                scope.deadline = trio.current_time() + self.timeout_s
+                deadline = trio.current_time() + self.timeout_s
+                if deadline > scope.deadline + _DEADLINE_S:
+                    scope.deadline = deadline
                 if self.tell is not None:
                     self.tell(event)
                 if isinstance(event, ModelResponse):

@@ -72,8 +72,10 @@ class AnthropicProvider(SdkProvider):
         return client
 
     def _send(self, client: Any, request: ModelRequest) -> AbstractAsyncContextManager[Any]:
+        body = body_of(request)
+        # As `extra_body`, which the SDK does not look through: that takes milliseconds for a long conversation.
         sent: AbstractAsyncContextManager[Any] = client.messages.with_streaming_response.create(
-            **body_of(request), stream=True
+            model=request.model, max_tokens=body["max_tokens"], messages=[], stream=True, extra_body=body
         )
         return sent
 

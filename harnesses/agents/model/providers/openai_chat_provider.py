@@ -71,7 +71,10 @@ class OpenAIChatProvider(SdkProvider):
 
     def _send(self, client: Any, request: ModelRequest) -> AbstractAsyncContextManager[Any]:
         body = body_of(request, is_openai=self.base_url == OPENAI_URL)
-        sent: AbstractAsyncContextManager[Any] = client.chat.completions.with_streaming_response.create(**body)
+        # As `extra_body`: the SDK's look at each message takes 80 % of the processor time of a call with 100 messages.
+        sent: AbstractAsyncContextManager[Any] = client.chat.completions.with_streaming_response.create(
+            model=request.model, messages=[], stream=True, extra_body=body
+        )
         return sent
 
     def _reader(self, request: ModelRequest) -> ChunkReader:

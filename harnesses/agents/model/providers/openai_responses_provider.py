@@ -51,7 +51,10 @@ class OpenAIResponsesProvider(SdkProvider):
         return openai_client(self.id, key, self.base_url, self._limits)
 
     def _send(self, client: Any, request: ModelRequest) -> AbstractAsyncContextManager[Any]:
-        sent: AbstractAsyncContextManager[Any] = client.responses.with_streaming_response.create(**body_of(request))
+        # As `extra_body`, which the SDK does not look through: that takes milliseconds for a long conversation.
+        sent: AbstractAsyncContextManager[Any] = client.responses.with_streaming_response.create(
+            model=request.model, input=[], stream=True, extra_body=body_of(request)
+        )
         return sent
 
     def _reader(self, request: ModelRequest) -> ItemReader:

@@ -122,6 +122,19 @@ async def test_a_budget_of_money_is_refused_at_start_for_a_model_without_a_price
     assert len(provider.sent) == 1
 
 
+async def test_a_provider_that_uses_more_than_the_bound_stops_the_harness_before_its_next_call(
+    autojump_clock: MockClock,
+) -> None:
+    store = MemoryStore()
+    provider = ScriptedProvider([response(usage=used(1.5)), *[response(usage=used(0.1))] * 9])
+    async with Orchestrator(store) as orchestrator:
+        handle = orchestrator.start(Asking(provider), name="one", budget=Budget(tokens=int(1.2 * MOST.tokens)))
+        outcome = await handle.wait()
+    assert outcome.kind is OutcomeKind.BUDGET_SPENT
+    assert len(provider.sent) == 1
+    assert spent(store, "harness/one").tokens == used(1.5).total_tokens
+
+
 @given(
     parts=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=30),
     harnesses=st.integers(1, 100),
