@@ -28,6 +28,8 @@ from harnesses.agents.sandbox.sandbox_probe import launch, launcher_places, why_
 from harnesses.errors import HarnessMisuse
 
 _GIBIBYTE = 1 << 30
+_SHOWN = 5
+"""Hosts that a description names."""
 _LIMITS = {
     "DATA": "memory_bytes",
     "CPU": "cpu_s",
@@ -128,7 +130,10 @@ class Sandbox:
             network: whether it shares the network, if `self.network` is None.
         """
         shares = network if self.network is None else self.network
-        reach = f"network {', '.join(shares)}" if isinstance(shares, tuple) else "network" if shares else "no network"
+        reach = "network" if shares is True else "no network"
+        if isinstance(shares, tuple):
+            more = f" and {len(shares) - _SHOWN} more" if len(shares) > _SHOWN else ""
+            reach = f"network {', '.join(shares[:_SHOWN])}{more}"
         level = self.in_force()
         return "none" if level is Level.NONE else f"{level.value}, {reach}"
 

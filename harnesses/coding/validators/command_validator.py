@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Literal
 
-from harnesses.agents.sandbox import Level, Sandbox, as_sandbox
+from harnesses.agents.sandbox import Sandbox, as_sandbox
 from harnesses.coding.candidate import Candidate
 from harnesses.coding.validators.candidate_validator import CandidateValidator, glob_pattern, list_findings
 from harnesses.coding.validators.environment import fresh_environment, hash_seed, run_judged
@@ -61,7 +61,7 @@ class Command(CandidateValidator):
         cwd: working directory, relative to the root of the repository.
         protect: glob patterns of other judging files.
         network: whether it has network access even where a sandbox would block it.
-        sandbox: the sandbox that it runs in; "bwrap" is `Sandbox()`. None for the highest level that holds on the machine.
+        sandbox: the sandbox that it runs in; "bwrap" is `Sandbox()`. None for bubblewrap, or nothing where that does not work.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Command(CandidateValidator):
             raise InvalidRequest(f"Command: cwd: expected a directory within the repository, was {cwd!r}")
         self._argv, self._limit_s, self._env, self._code, self._cwd = tuple(argv), limit_s, dict(env or {}), code, cwd
         self._network = network
-        self._sandbox = as_sandbox(sandbox, "Command") or Sandbox(level=Level.NONE)
+        self._sandbox = as_sandbox(sandbox, "Command")
         tool = PurePosixPath(self._argv[0]).name
         globs = (*([protect] if isinstance(protect, str) else protect), *_READ_BY.get(tool, ()))
         self._patterns = tuple(glob_pattern(glob) for glob in globs)

@@ -22,6 +22,7 @@ from harnesses.agents.sandbox import Sandbox, programs_below_tmp, run_sandboxed,
 from harnesses.coding.candidate import EXECUTABLE, LINK, SUBMODULE, Candidate, Change
 from harnesses.processes.bounded_command import Ran
 
+_BUBBLEWRAP = Sandbox()
 _PLACES = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 
 
@@ -80,15 +81,18 @@ async def run_judged(
     root: Path,
     cwd: Path,
     limit_s: float,
-    sandbox: Sandbox,
+    sandbox: Sandbox | None = None,
     network: bool = False,
 ) -> tuple[Ran, str]:
     """Run a command that may write only to a worktree and to its own environment; return how it ended, and the sandbox.
 
     Args:
         root: the worktree.
+        sandbox: None for bubblewrap, or nothing where that does not work.
         network: whether it shares the machine's network if the sandbox does not say; without any sandbox it always does.
     """
+    if sandbox is None:
+        sandbox = _BUBBLEWRAP if await trio.to_thread.run_sync(_BUBBLEWRAP.works) else None
     # The sandbox sets its own /tmp, which may hide the worktree; the judged command gets an empty directory.
     prepare = partial(
         sandboxed,
@@ -102,7 +106,7 @@ async def run_judged(
         readable=(*programs_below_tmp(around.env.get("PATH", "")), *programs_below_tmp(os.path.dirname(argv[0]))),
     )
     ran, ready = await run_sandboxed(prepare, limit_s=limit_s, cwd=cwd)
-    return ran, ready.described
+    return ran, ready.described or "none"
 
 
 async def lay_over(

@@ -25,7 +25,7 @@ from typing import cast
 import trio
 from attrs import frozen
 
-from harnesses.agents.sandbox import Level, Sandbox, programs_below_tmp, run_sandboxed, sandboxed
+from harnesses.agents.sandbox import Sandbox, programs_below_tmp, run_sandboxed, sandboxed
 from harnesses.diagnostics.control_characters import inert
 from harnesses.features.agent_text import last_part
 from harnesses.pipeline.judging.copies import Copy, places
@@ -35,8 +35,7 @@ from harnesses.redaction.redactor import redact_text
 
 MAX_TAIL = 2_000
 """Maximum characters kept of a command's output, the last ones."""
-_SANDBOX = Sandbox(level=Level.NONE)
-"""The highest level that this machine has."""
+_SANDBOX = Sandbox()
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "PYTHONPATH", "VIRTUAL_ENV")
 
 
@@ -111,8 +110,8 @@ def _environment(directory: Path) -> dict[str, str]:
 
 
 def has_sandbox() -> bool:
-    """Return whether this machine has a sandbox of any level."""
-    return _SANDBOX.in_force() is not Level.NONE
+    """Return whether bubblewrap is installed and works on this machine."""
+    return _SANDBOX.works()
 
 
 MAX_READ_BYTES = 1_000_000

@@ -11,15 +11,7 @@ import pytest
 from harnesses.agents import AgentMissing, Bubblewrap, CommandAgent
 from tests.harnesses.agents.turns import assigned, marked, take_turn
 
-
-def runs() -> bool:
-    try:
-        return subprocess.run(Bubblewrap().wrap(["true"], Path.cwd()), capture_output=True, check=False).returncode == 0
-    except OSError:
-        return False
-
-
-bubblewrap = pytest.mark.skipif(not runs(), reason="bubblewrap is not installed, or may not run")
+bubblewrap = pytest.mark.skipif(not Bubblewrap().works(), reason="bubblewrap is not installed, or may not run")
 
 
 @pytest.fixture

@@ -156,7 +156,7 @@ def test_what_is_no_request_for_a_proxy_is_refused(head: bytes) -> None:
     assert read_request(head) is None
 
 
-async def test_a_client_that_sends_no_request_is_answered_and_harms_nobody(tmp_path: Path, autojump_clock: object) -> None:
+async def test_a_client_that_sends_no_request_is_answered_and_harms_nobody(tmp_path: Path) -> None:
     async with origin() as host, proxy(tmp_path, [f"localhost:{host.port}"], []) as path:
         garbage = await said(path, b"\x00" * 70_000)
         good = await said(path, f"CONNECT localhost:{host.port} HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n".encode())
