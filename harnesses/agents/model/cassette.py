@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, M
 from contextlib import asynccontextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import trio
@@ -121,9 +121,19 @@ class Cassette:
 
 
 def _question(provider: str, request: ModelRequest) -> dict[str, Any]:
-    body: dict[str, Any] = msgspec.to_builtins(request)
+    """Return what a request is found by, without what is empty: so that it is found when requests have further fields."""
+    body: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(request))
     del body["metadata"]
-    return {"model": {"provider": provider, **body}}
+    return {"model": {"provider": provider, **_without_empty(body)}}
+
+
+def _without_empty(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_empty(item) for item in cast(list[Any], value)]
+    if isinstance(value, dict):
+        kept = {key: _without_empty(item) for key, item in cast(dict[str, Any], value).items()}
+        return {key: item for key, item in kept.items() if item is not None and item is not False and item not in ("", [], {})}
+    return value
 
 
 @frozen
