@@ -46,6 +46,7 @@ REMEDIES: dict[str, str] = {
     "AgentMissing": "Install the program, or correct the name of the command",
     "AgentTimedOut": "Raise `limit_s`, or give the agent smaller features",
     "ProviderError": "Read the message, which has the provider's own words",
+    "CassetteMiss": "Record the cassette anew, or undo the change that the message names",
     "AuthenticationFailed": "Set the provider's key, in its environment variable or a file; then `orchestrator restart NAME`",
     "RequestRejected": "Correct the model's name, the options or the tools that the message names",
     "ContextTooLong": "Lower the share of the context at which the conversation is compacted, or give a smaller task",
