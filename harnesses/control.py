@@ -329,6 +329,13 @@ class Control:
         self._deadline = min(self._deadline, parked.deadline + stood_s)
         self._limit = min(self._limit, parked.limit + stood_s)
         self._run_clocks()
+        self.wake()
+
+    async def wait_unparked(self) -> None:
+        """Wait until no approval is pending. Not cancellable: an approval that is given up is no longer pending."""
+        while self._parked is not None:
+            self._gate = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(_never)
 
     def _stop_clocks(self) -> None:
         """Stop step timeout and working time for one more reason."""

@@ -76,10 +76,6 @@ class StepLedger:
                 "`yield (input, output)`"
             )
         self._harness.unawaited_calls.check()
-        if self._control.is_parked:
-            raise HarnessMisuse(
-                f"{self.where()}: an approval is waited for at the yield of its step: expected it answered; await it before"
-            )
         given, made = pair
         if given.__class__ not in ATOMS:
             given = self._private("input", given)
@@ -92,6 +88,18 @@ class StepLedger:
         state = self._state
         state_delta, delta = state.take_delta()
         return Step(state.steps + 1, utc_now(), given, made, state_delta), delta
+
+    async def wait_approvals(self) -> None:
+        """Wait for the approvals that agents in the background have asked for within the step.
+
+        Raises:
+            HarnessMisuse: the harness itself waits for one.
+        """
+        if not self._effects.has_calls:
+            raise HarnessMisuse(
+                f"{self.where()}: an approval is waited for at the yield of its step: expected it answered; await it before"
+            )
+        await self._control.wait_unparked()
 
     def commit(self, step: Step[Any, Any], delta: Delta) -> Awaitable[None]:
         """Record the step and wait until it is stored. Must not raise `Cancelled`."""
@@ -233,6 +241,8 @@ async def drive(
                 control.end_step()
             if meter is not None:
                 meter.stop()
+            if control.is_parked:
+                await ledger.wait_approvals()
             step, delta = ledger.make(pair)
             try:
                 await ledger.commit(step, delta)

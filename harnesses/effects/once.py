@@ -111,6 +111,11 @@ class Effects:
         if not self._live[scope]:
             del self._live[scope]
 
+    @property
+    def has_calls(self) -> bool:
+        """Whether an agent call is running."""
+        return bool(self._live)
+
     def _is_live(self, key: str) -> bool:
         """Whether an effect belongs to an agent call that is running: it may go on while steps are recorded."""
         return bool(self._live) and key.startswith(tuple(self._live))

@@ -484,6 +484,49 @@ async def test_the_effects_of_an_agent_in_the_background_go_on_over_steps(autoju
     assert harness.current_step == 7
 
 
+@pytest.mark.parametrize("stops", [False, True])
+async def test_a_step_waits_for_the_approval_that_an_agent_in_the_background_asks_for(stops: bool, autojump_clock):
+    control, done = Control(step_timeout_s=10), list[float]()
+
+    async def approve(key: str, action: Any) -> bool:
+        # As an orchestrator waits for an answer: a stop ends the wait.
+        await control.sleep(100)
+        return True
+
+    async def act(what: str) -> None:
+        await trio.sleep(5)
+        done.append(trio.current_time() - start)
+
+    async def work(run: AgentRun[Any, Any]) -> None:
+        await run.once("push", act, "push", approval="publish")
+
+    async def script(harness: Scripted):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(harness.run_agent, Agent(work), 1)
+            await trio.sleep(1)
+            yield 1, trio.current_time() - start
+            await trio.sleep(6)
+            yield 2, trio.current_time() - start
+
+    async def orders() -> None:
+        await trio.sleep(50)
+        if stops:
+            control.stop(3)
+
+    start = trio.current_time()
+    harness = Scripted(script)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(orders)
+        ending = await harness.run(LocalRuntime("one", control, approver=approve))
+
+    if stops:
+        assert (ending.value, done, harness.current_step) == ("stopped", [], 1)
+        assert trio.current_time() - start < 54
+    else:
+        assert (ending.value, done) == ("finished", [105])
+        assert [step.output for step in harness.step_history] == [1, 106]
+
+
 async def test_an_effect_of_the_harness_itself_still_has_to_end_before_the_yield(autojump_clock):
     async def script(harness: Scripted):
         async with trio.open_nursery() as nursery:
