@@ -10,9 +10,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from harnesses import Agent, BudgetExhausted, Ending, LocalRuntime, Waiting
+from harnesses import Agent, AgentRun, BudgetExhausted, Ending, LocalRuntime, Waiting
 from harnesses.governance import EvidencePolicy, Grade, Guardrails
 from harnesses.pipeline import PipelineHarness, PipelineInvalid, Task
+from harnesses.pipeline.stage_work import StageWork
 
 from .scripted import (
     Builders,
@@ -371,6 +372,30 @@ async def test_what_comes_to_its_end_within_the_grace_of_a_stop_is_one_step(tmp_
     assert all(task.built is not None for task in harness.state.tasks)
     assert await harness.run() is Ending.COMPLETED
     assert [task.attempts for task in harness.state.tasks] == [1, 1, 1]
+
+
+async def test_agents_that_do_effects_work_side_by_side_while_steps_are_recorded(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    done: list[str] = []
+
+    async def think(what: str, pause_s: float) -> str:
+        await trio.sleep(pause_s)
+        done.append(what)
+        return what
+
+    class Thinking(Builders):
+        async def _work(self, run: AgentRun[Any, StageWork]) -> object:
+            name = str(run.input.task.id)
+            for number in range(5):
+                what = f"{name} {number}"
+                assert await run.once(str(number), think, what, 1.0 + ord(name) % 7, errors="keep") == what
+            return await super()._work(run)
+
+    harness = pipeline(tmp_path / "w", "a", "b", "c", agents=Thinking())
+
+    assert await harness.run(LocalRuntime("p")) is Ending.COMPLETED
+    assert sorted(done) == [f"{name} {number}" for name in "abc" for number in range(5)]
 
 
 async def test_an_agent_that_takes_longer_than_the_grace_of_a_stop_is_cut_off(
