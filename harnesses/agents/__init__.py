@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from harnesses.agents.model.model_client import ModelClient
     from harnesses.agents.sandbox.sandbox_settings import Bubblewrap, Sandbox
     from harnesses.agents.scripted_agent import ScriptedAgent, ScriptedAttempt, read_attempts, recording
+    from harnesses.agents.tools.ask_tool import ask_tool
     from harnesses.agents.tools.coding_tools import coding_tools
-    from harnesses.agents.tools.function_tool import tool
+    from harnesses.agents.tools.function_tool import function_tool, tool
     from harnesses.agents.tools.mcp_server import McpServer
-    from harnesses.agents.tools.tool import ToolEffect
+    from harnesses.agents.tools.tool import ToolEffect, ToolError, ToolSetting
     from harnesses.agents.tools.tool_policy import ToolPolicy
 else:
     __getattr__, __dir__ = _lazy(
@@ -43,10 +44,11 @@ else:
             "harnesses.agents.model.model_client": "ModelClient",
             "harnesses.agents.sandbox.sandbox_settings": "Bubblewrap Sandbox",
             "harnesses.agents.scripted_agent": "ScriptedAgent ScriptedAttempt read_attempts recording",
+            "harnesses.agents.tools.ask_tool": "ask_tool",
             "harnesses.agents.tools.coding_tools": "coding_tools",
-            "harnesses.agents.tools.function_tool": "tool",
+            "harnesses.agents.tools.function_tool": "function_tool tool",
             "harnesses.agents.tools.mcp_server": "McpServer",
-            "harnesses.agents.tools.tool": "ToolEffect",
+            "harnesses.agents.tools.tool": "ToolEffect ToolError ToolSetting",
             "harnesses.agents.tools.tool_policy": "ToolPolicy",
         },
     )
@@ -77,12 +79,16 @@ __all__ = [
     "ScriptedAgent",
     "ScriptedAttempt",
     "ToolEffect",
+    "ToolError",
     "ToolPolicy",
+    "ToolSetting",
     "TurnFailed",
     "aider",
+    "ask_tool",
     "claude_code",
     "codex",
     "coding_tools",
+    "function_tool",
     "gemini",
     "opencode",
     "read_attempts",
