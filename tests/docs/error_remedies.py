@@ -63,9 +63,10 @@ REMEDIES: dict[str, str] = {
     "ToolError": "None: the message is told to the model",
     "ToolNotFound": "None: the model is told the names of the tools",
     "InvalidArguments": "None: the model is told what was expected",
-    "FileNotFound": "None: the model is told the names of similar files",
+    "FileNotFound": "None: the model is told to list the folder",
     "OutsideFolder": "None: the model is told to use a path in its folder",
     "ToolDenied": "Change the tool policy, if the call should be allowed",
+    "CassetteMiss": "Record the cassette anew, or undo what has changed since",
     "ToolTimedOut": "Raise the tool's `timeout_s`",
     "AgentStopped": "Raise the limit in the guardrails, or give the agent smaller features",
     # Governance and memory
