@@ -27,6 +27,7 @@ from harnesses.errors import BudgetExhausted, HarnessMisuse
 
 AnswerT = TypeVar("AnswerT")
 _current: ContextVar[Bill | None] = ContextVar("harnesses.agent_bill", default=None)
+_counter: ContextVar[Callable[[str], object] | None] = ContextVar("harnesses.agent_bill.counter", default=None)
 _MOST_THREADS = 64
 """Conversations per call whose totals may wait to be charged at the same time; totals of further ones are charged in full."""
 
@@ -239,6 +240,11 @@ async def billed(bill: Bill, ask: Callable[[], Awaitable[AnswerT]], *, is_shared
     assert answers
     total = bill.total
     return with_usage(answer, total) if reported is not None and total else answers[0]
+
+
+current_counter = _counter.get
+"""Returns the function that counts the tool calls of the agent in progress, by the name of the tool; None if nothing does."""
+enter_counter, leave_counter = _counter.set, _counter.reset
 
 
 def current_bill() -> Bill | None:

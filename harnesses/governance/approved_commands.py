@@ -30,18 +30,9 @@ from harnesses.base import BaseHarness
 from harnesses.effects.approval import DAY_S, MAX_SUMMARY, Action
 from harnesses.effects.effect import Reconcile
 from harnesses.errors import HarnessMisuse, Refused
-from harnesses.guard import (
-    NETWORK,
-    RUN_CODE,
-    UNKNOWN,
-    UNREADABLE,
-    Category,
-    Finding,
-    classify,
-    read_only_violations,
-)
+from harnesses.guard import Finding, classify, read_only_violations
 from harnesses.guard.bash_parser import load_reader
-from harnesses.guard.command_model import cut
+from harnesses.guard.command_model import HELD, HELD_WITHOUT_NETWORK, SHELL, cut
 from harnesses.redaction.redactor import redact_text
 
 AnyHarness: TypeAlias = BaseHarness[Any, Any, Any]
@@ -49,12 +40,6 @@ MAX_COMMAND = 100_000
 """Characters of a command."""
 MAX_TAIL = 100_000
 """Maximum of `tail_bytes`."""
-SHELL = ("bash", "--noprofile", "--norc", "-p", "-c")
-"""Shell for commands given as text, which are classified as bash parses them. `-p` keeps bash from reading start-up files."""
-HELD = frozenset({UNKNOWN, UNREADABLE, RUN_CODE, NETWORK})
-"""Categories contained by any sandbox, with or without network: such commands may do anything."""
-HELD_WITHOUT_NETWORK = HELD | {Category.PUBLISH, Category.DEPLOY, Category.REMOTE_EXEC}
-"""Categories contained by a sandbox without network. The others affect what is writable in it: files, branches, secrets."""
 _SETTLED = "a person has settled it as done, without an exit code"
 _GIT = {"core.fsmonitor": "false", "core.pager": "cat", "diff.ignoreSubmodules": "dirty"}
 """Git settings for harmless commands: a nested repository may name programs too."""

@@ -20,6 +20,12 @@ NETWORK = "network"
 """Category of commands that communicate with another machine and are not known to publish."""
 SECRET_READ = "secret-read"
 """Category of commands that output secrets, or files below the home directory."""
+HELD = frozenset({UNKNOWN, UNREADABLE, RUN_CODE, NETWORK})
+"""Categories contained by any sandbox, with or without network: such commands may do anything."""
+HELD_WITHOUT_NETWORK = HELD | {Category.PUBLISH, Category.DEPLOY, Category.REMOTE_EXEC}
+"""Categories contained by a sandbox without network. The others affect what is writable in it: files, branches, secrets."""
+SHELL = ("bash", "--noprofile", "--norc", "-p", "-c")
+"""Shell for commands given as text, which are classified as bash parses them. `-p` keeps bash from reading start-up files."""
 MAX_PART = 200
 """Maximum number of characters of a command shown in a finding."""
 

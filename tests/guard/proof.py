@@ -14,9 +14,9 @@ from pathlib import Path
 
 from attrs import frozen
 
-from harnesses.governance.approved_commands import SHELL, harmless_environment
+from harnesses.governance.approved_commands import harmless_environment
 from harnesses.guard import classify, commands_of
-from harnesses.guard.command_model import names
+from harnesses.guard.command_model import SHELL, names
 from tests.guard.dangerous import dangerous
 
 HERE = Path(__file__).parent

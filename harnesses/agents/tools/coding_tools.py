@@ -24,10 +24,9 @@ from harnesses.agents.tools.nearest_text import numbered, show_nearest
 from harnesses.agents.tools.tool import ToolEffect, ToolError, ToolSetting, ToolTimedOut
 from harnesses.agents.tools.tree_search import search_tree
 from harnesses.errors import HarnessMisuse
-from harnesses.governance.approved_commands import HELD, HELD_WITHOUT_NETWORK, SHELL
 from harnesses.guard.allowed_paths import protected_path
 from harnesses.guard.command_findings import classify
-from harnesses.guard.command_model import SECRET_READ, Finding
+from harnesses.guard.command_model import HELD, HELD_WITHOUT_NETWORK, SECRET_READ, SHELL, Finding
 from harnesses.processes.bounded_command import Tail, run_bounded
 
 MAX_LINES = 2_000

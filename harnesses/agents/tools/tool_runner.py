@@ -19,7 +19,7 @@ import msgspec
 import trio
 from attrs import evolve, field, frozen
 
-from harnesses.agent_bill import current_bill
+from harnesses.agent_bill import current_bill, current_counter
 from harnesses.agents.model.messages import ToolCall, ToolDefinition, ToolResult
 from harnesses.agents.tools.function_tool import read_object
 from harnesses.agents.tools.tool import (
@@ -44,13 +44,12 @@ from harnesses.errors import (
     NoRestart,
     Waiting,
 )
-from harnesses.governance.limits.counted_agent import AgentStopped, current_tally
 
 CALL_TIMEOUT_S = 300.0
 """Default time limit of one call, in seconds."""
 MAX_RESULT = 40_000
 """Characters of a result; the middle of a longer one is cut."""
-_ENDS = (Waiting, BudgetExhausted, NoRestart, AgentStopped)
+_ENDS = (Waiting, BudgetExhausted, NoRestart)
 """Errors that end or block the harness: they are not told to the model."""
 _INTERRUPTED = "the call was interrupted and may have happened; find out before you repeat it"
 
@@ -124,7 +123,7 @@ class ToolBox:
             key: identity of the call within the turn.
 
         Raises:
-            Waiting, BudgetExhausted, NoRestart, AgentStopped: the turn cannot go on. Do not catch it.
+            Waiting, BudgetExhausted, NoRestart, AgentFailed: the turn cannot go on. Do not catch it.
         """
         known = self._setting.run.recorded(key)
         outcome = None if known is None else _recorded(known)
@@ -357,10 +356,9 @@ async def _count(name: str) -> None:
     """Count a call that is about to be made, and charge it to the budget.
 
     Raises:
-        AgentStopped, BudgetExhausted: a limit is reached.
+        AgentFailed, BudgetExhausted: a limit is reached.
     """
-    tally, bill = current_tally(), current_bill()
-    if tally is not None:
-        tally.tool_call(name)
-    if bill is not None:
+    if (count := current_counter()) is not None:
+        count(name)
+    if (bill := current_bill()) is not None:
         await bill.count_call()

@@ -26,7 +26,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from attrs import evolve
 
 from harnesses.agent import Agent, AgentRun
-from harnesses.agent_bill import current_bill
+from harnesses.agent_bill import current_bill, enter_counter, leave_counter
 from harnesses.agents.command.agent_output import Reading, Reply
 from harnesses.agents.command.command_agent import CommandAgent
 from harnesses.agents.command.stream_counts import Counter, Deeds, counter_for
@@ -103,10 +103,11 @@ def tallying(guardrails: Guardrails) -> Generator[Tally, None, None]:
         yield tally
         return
     tally = Tally(guardrails)
-    token = _current.set(tally)
+    token, counting = _current.set(tally), enter_counter(tally.tool_call)
     try:
         yield tally
     finally:
+        leave_counter(counting)
         _current.reset(token)
 
 

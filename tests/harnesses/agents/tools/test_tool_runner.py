@@ -10,6 +10,8 @@ from harnesses.agents.tools.tool import ToolEffect, ToolError
 from harnesses.agents.tools.tool_policy import ToolPolicy
 from harnesses.agents.tools.tool_runner import MAX_RESULT
 from harnesses.errors import BudgetExhausted, HarnessMisuse, NotReady
+from harnesses.governance.limits.counted_agent import AgentStopped, tallying
+from harnesses.governance.limits.guardrails import Guardrails
 from tests.harnesses.agents.tools.turn_tools import agent_run, call_of, opened
 
 
@@ -114,6 +116,17 @@ async def test_calls_that_act_run_one_at_a_time_and_those_that_read_beside_each_
         assert (call.box.is_parallel("reads"), call.box.is_parallel("acts")) == (True, False)
 
     assert (most[ToolEffect.READS], most[ToolEffect.ACTS]) == (3, 1)
+
+
+async def test_calls_are_counted_by_guardrails_and_stopped_before_the_limit_is_exceeded():
+    counter = Counter()
+    with tallying(Guardrails(max_tool_calls_per_task=2)) as tally:
+        with pytest.raises(AgentStopped):
+            async with opened(function_tool(counter.count)) as call:
+                for _ in range(3):
+                    await call("count")
+
+    assert (tally.tool_calls, counter.made) == (2, 2)
 
 
 async def test_a_denied_call_is_not_made_and_the_model_is_told():
