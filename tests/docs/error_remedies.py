@@ -66,7 +66,6 @@ REMEDIES: dict[str, str] = {
     "FileNotFound": "None: the model is told to list the folder",
     "OutsideFolder": "None: the model is told to use a path in its folder",
     "ToolDenied": "Change the tool policy, if the call should be allowed",
-    "CassetteMiss": "Record the cassette anew, or undo what has changed since",
     "ToolTimedOut": "Raise the tool's `timeout_s`",
     "AgentStopped": "Raise the limit in the guardrails, or give the agent smaller features",
     # Governance and memory

@@ -121,11 +121,12 @@ async def test_calls_that_act_run_one_at_a_time_and_those_that_read_beside_each_
 async def test_calls_are_counted_by_guardrails_and_stopped_before_the_limit_is_exceeded():
     counter = Counter()
     with tallying(Guardrails(max_tool_calls_per_task=2)) as tally:
-        with pytest.raises(AgentStopped):
-            async with opened(function_tool(counter.count)) as call:
-                for _ in range(3):
-                    await call("count")
+        async with opened(function_tool(counter.count)) as call:
+            results = [await call("count") for _ in range(2)]
+            with pytest.raises(AgentStopped):
+                await call("count")
 
+    assert [result.is_error for result in results] == [False, False]
     assert (tally.tool_calls, counter.made) == (2, 2)
 
 
