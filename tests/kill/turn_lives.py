@@ -19,7 +19,7 @@ from typing import Any
 from attrs import frozen
 
 from harnesses.effects.effect import EffectOutcome
-from orchestrator import StoreUnusable
+from orchestrator import StoreUnusable, UnknownHarness
 from orchestrator.codec import decode
 from orchestrator.store import SqliteReader
 from tests.kill.turn_child import TASK
@@ -84,7 +84,7 @@ def finished_rounds(folder: Path) -> set[int]:
     try:
         with closing(SqliteReader(folder / "run.db")) as reader:
             effects = reader.effects("acting", current=True)
-    except (StoreUnusable, KeyError):
+    except (StoreUnusable, UnknownHarness):
         return set()
     keys = [effect.key.split("/") for effect in effects if effect.outcome is EffectOutcome.CONFIRMED]
     return {int(parts[2]) for parts in keys if parts[1] == "round" and len(parts) == 3}
