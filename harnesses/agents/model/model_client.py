@@ -11,7 +11,8 @@ streamed of a try that failed is followed by `StreamRestarted`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
 from decimal import Decimal
 from ipaddress import ip_address
 from math import inf
@@ -19,7 +20,7 @@ from random import Random
 from urllib.parse import urlsplit
 
 import trio
-from attrs import frozen
+from attrs import evolve, frozen
 
 from harnesses.agents.model.account_gate import GateClosed, OnWait, account_gate
 from harnesses.agents.model.errors import ProviderError
@@ -101,6 +102,13 @@ class ModelClient:
         self._try_limits = TryLimits(timeout_s=timeout_s, max_wait_s=max_wait_s, fallback_after_s=fallback_after_s)
         self._escalate_after = escalate_after
         self._random = Random(self._retry.seed)
+
+    def through(self, wrap: Callable[[ModelProvider], ModelProvider]) -> ModelClient:
+        """Return a copy of this client whose calls go through other providers, such as a cassette's."""
+        twin = copy(self)
+        twin.models = tuple((wrap(provider), name) for provider, name in self.models)
+        twin._models = tuple(evolve(one, provider=wrap(one.provider)) for one in self._models)
+        return twin
 
     def _price(self, provider: ModelProvider, model: str) -> ModelPrice | None:
         found = self.prices.find(provider.id, model)
