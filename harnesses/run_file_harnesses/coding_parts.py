@@ -1,6 +1,7 @@
 """Reads the parts of a coding harness from tables: agent, features, validator and policy; checks that named programs exist.
 
-    agent      command = ["my-agent", "{prompt}"]        and the arguments of `CommandAgent`
+    agent      model = "anthropic:claude-…"              and the keys of `model_agent_table`
+               command = ["my-agent", "{prompt}"]        and the arguments of `CommandAgent`
                dialect = "claude_code"                   or codex, aider; or a table with `name` and the dialect's arguments
                scripted = "attempts.toml"                a file of scripted attempts
                function = "module:name"                  Python code, with `arguments`; allowed for all parts below too
@@ -51,6 +52,7 @@ from harnesses.features.feature_validators import OutcomeValidator, accept_all, 
 from harnesses.features.health_checks import CommandHealthCheck, NoHealthCheck
 from harnesses.features.run_policy import RunPolicy
 from harnesses.features.streaming import FeatureAgent
+from harnesses.run_file_harnesses.model_agent_table import model_kind
 from harnesses.run_file_harnesses.table_arguments import (
     FUNCTION,
     Kind,
@@ -136,6 +138,7 @@ AGENTS: Mapping[str, Kind] = {
         ("dialect",),
     ),
     "dialect": Kind(CommandAgent, "dialect", read_dialect, _PROGRAM, ("command", "resume", "prompt")),
+    "model": model_kind(_read_sandbox),
     "scripted": Kind(_read_script, "path", read_path),
     "function": FUNCTION,
 }

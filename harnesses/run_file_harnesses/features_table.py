@@ -12,7 +12,8 @@
 
     features    "problems.toml", .json or .md          a file next to the run file
                 a list of tables, each a feature       as in such a file
-    agent       scripted = "attempts.toml"             a file of scripted attempts
+    agent       model = "anthropic:claude-…"           answers with its work in a fenced block; see `model_agent_table`
+                scripted = "attempts.toml"             a file of scripted attempts
     validator   python_tests = "tests.toml"            and the arguments of `PythonTests`: Python source by feature id, in a
                                                        file or a table
                 "accept_all"                           accepts everything
@@ -141,7 +142,7 @@ _VALIDATORS: Mapping[str, Kind] = {
 _READERS: Mapping[str, Reader] = {
     "features": _read_list,
     "validator": partial(read_flagged, _VALIDATORS),
-    "agent": partial(read_agent, kinds=("scripted", "function")),
+    "agent": partial(read_agent, kinds=("model", "scripted", "function")),
     "policy": partial(read_policy, RunPolicy()),
     "health_check": read_health_check,
     "init_plan": read_init_plan,

@@ -16,7 +16,6 @@ Paths are relative to the file in which the table is written. All mistakes are r
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
@@ -34,6 +33,7 @@ from harnesses.agents.tools.tool_policy import ToolPolicy
 from harnesses.budgets.budget import Budget
 from harnesses.coding.sources.problems import meant
 from harnesses.diagnostics.extras import install_command
+from harnesses.diagnostics.object_reference import load_object
 from harnesses.run_file_harnesses.table_arguments import (
     FUNCTION,
     Kind,
@@ -99,15 +99,14 @@ def _read_tools(value: object, where: str, problems: TableProblems) -> list[AnyT
                 problems.add(where, f"expected some of {', '.join(TOOLS)}, got {one!r:.100}{way_out}")
         elif isinstance(one, Mapping) and "function" in one:
             made = FUNCTION.read_table("function", cast(Mapping[str, object], one), f"{where} {number}", problems)
-            found += made if isinstance(made, list | tuple) else () if made is None else (made,)  # type: ignore[misc]
+            if made is not None:
+                found += cast("Sequence[AnyTool]", made) if isinstance(made, list | tuple) else [cast(AnyTool, made)]
         else:
             problems.add(where, f"{number}: expected a name, or a table with `function`, got {one!r:.100}; write one")
     return found
 
 
 def _read_answer(value: object, where: str, problems: TableProblems) -> object:
-    from harnesses.diagnostics.object_reference import load_object
-
     name: str | None = _TEXT(value, where, problems)
     return None if name is None else attempt(lambda: load_object(name), where, problems)
 
@@ -181,10 +180,9 @@ def _missing(client: ModelClient, model: str, where: str, *, is_replayed: bool) 
     if not has_key and not is_replayed:
         yield f"{where}: model {model!r} has no key: expected {_key_of(client)}; set it"
     if find_spec(extra) is None and (has_key or not is_replayed):
-        yield f"{where}: model {model!r} needs the package {extra}: expected the extra `{extra}`; run `{install_command(extra)}`"
+        yield f"{where}: model {model!r} needs {extra}: expected the extra `{extra}`; run `{install_command(extra)}`"
 
 
 def _key_of(client: ModelClient) -> str:
-    provider: Any = client.models[0][0]
-    name = getattr(getattr(provider, "credential", None), "name", "") or f"{provider.id.upper().replace('-', '_')}_API_KEY"
-    return f"the environment variable {name}" if os.environ.get(name) is None else name
+    provider = next(provider for provider, _ in client.models if not getattr(provider, "has_key", True))
+    return f"{getattr(provider, 'key_variable', '')} in the environment, `key_file` or `key_variable`".lstrip()

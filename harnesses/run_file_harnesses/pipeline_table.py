@@ -136,7 +136,7 @@ def _read_deeds(value: object, where: str, problems: TableProblems) -> dict[str,
     return {stage: read_list(_read_action, one, f"{where}: {stage}", problems) or [] for stage, one in tables.items()}
 
 
-_read_agent: Reader = partial(read_agent, kinds=("command", "dialect", "function"))
+_read_agent: Reader = partial(read_agent, kinds=("command", "dialect", "model", "function"))
 
 
 def _read_agents(value: object, where: str, problems: TableProblems) -> object:

@@ -8,7 +8,7 @@ Invariant: a turn that was cut off by a crash is taken up at its last finished m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, Unpack, cast
 
@@ -24,17 +24,20 @@ from harnesses.agents.chat.transcript import Transcript, as_record, carried_on, 
 from harnesses.agents.chat.turn import FirstRequest, Turn, TurnOutcome, TurnSetting, as_usage
 from harnesses.agents.chat.turn_input import TurnTask, read_task
 from harnesses.agents.chat.typed_answer import AnswerType
+from harnesses.agents.model.cassette import Cassette
 from harnesses.agents.model.messages import ModelOptions, StopReason
 from harnesses.agents.model.model_client import ModelClient
 from harnesses.agents.model.providers.client_names import ClientOptions, client_for
 from harnesses.agents.model.token_estimate import estimate_text
 from harnesses.agents.sandbox import Sandbox, as_sandbox
 from harnesses.agents.tools.function_tool import function_tool
+from harnesses.agents.tools.recorded_tools import recorded_tools
 from harnesses.agents.tools.tool import Tool, ToolSetting, ToolSource
 from harnesses.agents.tools.tool_policy import ToolPolicy
 from harnesses.agents.tools.tool_runner import open_tools
 from harnesses.budgets.budget import Budget
 from harnesses.errors import BudgetExhausted, HarnessMisuse
+from harnesses.features.agent_text import last_fence
 from harnesses.features.feature import TurnResult
 from harnesses.features.feature_record import Assignment
 from harnesses.turn_events import TurnEvent
@@ -42,14 +45,14 @@ from harnesses.turn_events import TurnEvent
 MAX_TOKENS = 8_192
 """Maximum output tokens of a model call, unless the options say otherwise."""
 _NEW_DIRECTORY = "The working directory is new: changes that you made in earlier tries are not in it."
-AnyTool: TypeAlias = "Tool | ToolSource | Callable[..., Any]"
+AnyTool: TypeAlias = Tool | ToolSource | Callable[..., Any]
 
 
 class ModelAgentOptions(ClientOptions, total=False):
     """Further options of a `ModelAgent`."""
 
-    cassette: Path | str | None
-    """A file of recorded exchanges to replay instead of asking the provider."""
+    cassette: Cassette | Path | str | None
+    """A recording of answers; a path is replayed, unless there is a key for the model."""
     options: ModelOptions
     """Temperature, maximum output tokens and the like; by default at most `MAX_TOKENS`."""
     chat: ChatPolicy
@@ -106,7 +109,11 @@ class ModelAgent(Agent[Any, Any, Any]):
         """What makes the model calls."""
         super().__init__(self._take_turn, name=name, reports=(*self.client.reports, "tool_calls"))
         self.remedy = self.client.remedy
-        self._tools = [_as_tool(one) for one in tools]
+        self._tools: Sequence[Tool | ToolSource] = [_as_tool(one) for one in tools]
+        cassette = _cassette_of(options)
+        if cassette is not None and cassette.is_used_for(self.client.models):
+            self.client = self.client.through(cassette.provider)
+            self._tools = recorded_tools(cassette, self._tools)
         self._system, self._policy, self._budget, self._more = system, policy, _checked(budget), options
         self._wanted = None if answer is None or answer is str else AnswerType.of(answer)
         self._chat = _chat_of(options)
@@ -203,12 +210,14 @@ class ModelAgent(Agent[Any, Any, Any]):
         Raises:
             TurnFailed: there is none.
         """
-        is_assignment = isinstance(input, Assignment) and self._wanted is None
-        if outcome.problem and not (is_assignment and outcome.stop_reason is not StopReason.OTHER):
+        is_try = isinstance(input, Assignment) and self._wanted is None
+        if outcome.problem and not (is_try and outcome.stop_reason is not StopReason.OTHER):
             raise _error_of(outcome)(f"agent {self.name!r}: {outcome.problem}", session=first.session or None)
-        if is_assignment:
+        if isinstance(input, Assignment) and self._wanted is None:
             return TurnResult(
                 message=outcome.text,
+                # Without a directory, the work is a text: what the answer has in its last fence.
+                artifact=None if input.directory is not None else last_fence(outcome.text),
                 session=first.session or None,
                 stop_reason=outcome.stop_reason.value,
                 tokens=talk.usage.total_tokens,
@@ -220,10 +229,17 @@ class ModelAgent(Agent[Any, Any, Any]):
 
 def _client_of(model: str | ModelClient, options: ModelAgentOptions) -> ModelClient:
     """Return the client for a model and those to fall back on. Nothing is connected yet."""
-    if isinstance(model, ModelClient):
-        return model
-    names = ClientOptions.__annotations__
-    return client_for(model, **cast(ClientOptions, {name: value for name, value in options.items() if name in names}))
+    given = {name: value for name, value in options.items() if name in ClientOptions.__annotations__}
+    if isinstance(model, str):
+        return client_for(model, **cast(ClientOptions, given))
+    if given:
+        raise HarnessMisuse(f"ModelAgent: {min(given)}: expected none beside a ModelClient, got one; give it to the client")
+    return model
+
+
+def _cassette_of(options: ModelAgentOptions) -> Cassette | None:
+    given = options.get("cassette")
+    return given if given is None or isinstance(given, Cassette) else Cassette.auto(given)
 
 
 def _as_tool(given: AnyTool) -> Tool | ToolSource:

@@ -22,9 +22,6 @@ from attrs import Attribute, evolve, field, fields, frozen
 from harnesses.agents.model.messages import ModelUsage
 from harnesses.errors import HarnessMisuse
 
-Prices: TypeAlias = "PriceTable | Mapping[str, Mapping[str, object]] | Path | str | None"
-"""A table; rows by `provider:model`; a TOML or JSON file of them; or None for the table of the package alone."""
-
 _PER = Decimal(1_000_000)
 _PLACES = 6
 _DATE = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
@@ -118,6 +115,10 @@ class PriceTable:
             if pattern in (name, undated) or fnmatchcase(name, pattern):
                 return price
         return None
+
+
+Prices: TypeAlias = PriceTable | Mapping[str, Mapping[str, object]] | Path | str | None
+"""A table; rows by `provider:model`; a TOML or JSON file of them; or None for the table of the package alone."""
 
 
 def price_table(prices: Prices = None) -> PriceTable:

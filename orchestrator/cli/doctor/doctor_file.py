@@ -18,6 +18,7 @@ import trio
 
 from harnesses.processes.bounded_command import Ran, run_bounded
 from harnesses.run_file_harnesses.coding_parts import missing_programs
+from harnesses.run_file_harnesses.model_agent_table import missing_parts
 from orchestrator.cli.doctor.doctor_model import MOST, Check, fail, of_error, well
 from orchestrator.cli.run.code_loading import find_modules_in, is_program, load_script, read_script
 from orchestrator.cli.run.harness_factory import make
@@ -102,7 +103,8 @@ def main(mark: str, path: Path, store: Path) -> None:
             else:
                 _say(mark, {"made": f"{name}: {type(made).__qualname__} can be made{resumes}"})
             if table.config.harness in READY_MADE:
-                for missing in missing_programs(table.config.arguments, table.beside):
+                given = table.config.arguments
+                for missing in (*missing_programs(given, table.beside), *missing_parts(given)):
                     _say(mark, {"problem": f"{table.where}: {table.config.harness}: {missing}"})
     _probe_children(mark, store)
     _say(mark, {"end": True})

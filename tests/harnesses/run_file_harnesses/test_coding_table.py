@@ -192,7 +192,7 @@ def test_the_rest_is_read_as_well():
         ),
         (
             {"agent": {"command": ["a"], "dialect": "codex"}},
-            "agent: expected a table with one of command, dialect, scripted, function, got ",
+            "agent: expected a table with one of command, dialect, model, scripted, function, got ",
         ),
         ({"agent": {"command": "a b"}}, "agent: command: expected a list, was 'a b'; correct it"),
         (

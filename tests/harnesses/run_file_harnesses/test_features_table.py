@@ -62,7 +62,7 @@ async def test_files_are_beside_the_table_and_the_list_may_say_what_it_is_for(fo
         ({"features": "none.toml"}, "none.toml cannot be read: No such file or directory"),
         ({"features": 3}, "features: expected a file, a list of tables, or a table with function, got 3"),
         ({"features": [{**FEATURE, "step": 1}]}, "feature 1 'one': unknown key 'step'"),
-        ({"agent": {"command": ["x"]}}, "agent: expected a table with one of scripted, function"),
+        ({"agent": {"command": ["x"]}}, "agent: expected a table with one of model, scripted, function"),
         ({"agent": None}, "has no agent"),
         ({"validator": {"pytest": True}}, "validator: expected a table with one of python_tests, accept_all, function"),
         ({"validator": {"python_tests": "none.toml"}}, "none.toml"),

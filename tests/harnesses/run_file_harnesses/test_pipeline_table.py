@@ -90,7 +90,7 @@ def test_the_stages_of_software_development_are_the_default(folder: Path) -> Non
         ({"stages": [{"id": "a"}]}, "stages 1: has no title"),
         ({"stages": [{**STAGE, "after": ["z"]}]}, "after: expected one of a, was 'z'"),
         ({"tasks": "eight"}, "tasks: expected one of each-stage, plan, got 'eight'"),
-        ({"agents": {"scripted": "x.toml"}}, "agents: expected a table with one of command, dialect, function"),
+        ({"agents": {"scripted": "x.toml"}}, "agents: expected a table with one of command, dialect, model, function"),
         ({"agents": "claude"}, "did you mean 'claude_code'?"),
         ({"agents": 3}, "agents: expected an agent, or a table of agents by task id or name, got 3"),
         ({"validators": None}, "has no validator"),
