@@ -89,7 +89,7 @@ MEANINGS: dict[str, tuple[str, ...]] = {
     "trading.strategy rsi.name": ('`"rsi"`.', "text"),
     "trading.strategy cross.name": ('`"cross"`.', "text"),
     "trading.strategy portfolio.name": ('`"portfolio"`.', "text"),
-    "features.agent": ("`scripted` or `function`: see [agents](../how-to/agents.md).",),
+    "features.agent": ("`model`, `scripted` or `function`: see [model agents](../how-to/model-agents.md).",),
     "features.validator": ('`python_tests`, `function`, or `"accept_all"`.', "text or table"),
     "features.features": ("A file, or tables; an empty list stands for the starter skeleton of six.", "text or array"),
     "mode": ("`strict_incremental` (one feature), `bounded_batch` (some) or `unlimited_batch` (all).",),
@@ -103,7 +103,7 @@ MEANINGS: dict[str, tuple[str, ...]] = {
     "on_chat_error": ("Whether a failing turn of the agent does.",),
     "on_validation_failure": ("Whether work that does not pass does.",),
     "coding.agent": (
-        "`command`, `dialect`, `scripted`, or a name: see [agents](../how-to/agents.md).",
+        "`model`, `command`, `dialect`, `scripted`, or a name: see [agents](../how-to/agents.md).",
         "text or table",
     ),
     "coding.validator": ("`command`, `pytest`, `only_touches`, `tests_kept`, `suite_kept`, `accept_all`, or an array.", "any"),
