@@ -7,6 +7,7 @@ lead#1/coder#2/edit    in the second call of "coder" by "lead", through `Agent.r
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import sha256
 from urllib.parse import quote
 
@@ -22,15 +23,18 @@ def scope_of(agent: str, call: int | str) -> str:
     Args:
         call: number of the agent's call within the step, or the key that its caller gave.
     """
-    name = _shortened(quote(agent, safe=" ", errors="replace"), _MOST_NAME)
-    if isinstance(call, int):
-        return f"{name}#{call}/"
-    return f"{name}:{_shortened(quote(call, safe=' :', errors='replace'), _MOST_NAME)}/"
+    return f"{_name_of(agent)}#{call}/" if isinstance(call, int) else f"{_name_of(agent)}:{_name_of(call)}/"
 
 
 def scoped(scope: str, key: str) -> str:
     """Return the key of an effect within a scope, as it is stored."""
     return _shortened(f"{scope}{key}", MAX_KEY)
+
+
+@lru_cache(1024)
+def _name_of(text: str) -> str:
+    """Return the name of an agent or of a call without `/`, `#` and `:`, which separate the parts of a scope."""
+    return _shortened(quote(text, safe=" ", errors="replace"), _MOST_NAME)
 
 
 def _shortened(text: str, most: int) -> str:
