@@ -40,6 +40,7 @@ from harnesses.agents import (
     opencode,
     read_attempts,
 )
+from harnesses.agents.sandbox.sandbox_settings import LIMITS
 from harnesses.coding.candidate import Candidate
 from harnesses.coding.sources import FailingTests, FeatureFile
 from harnesses.coding.sources.feature_entries import check_ids, check_order, entry_of
@@ -117,8 +118,13 @@ def _read_sandbox(value: object, where: str, problems: TableProblems) -> object:
     if not isinstance(value, Mapping):
         problems.add("", f"{where}: expected bwrap or a table, was {value!r:.100}; correct it")
         return None
-    readers = {"writable": places, "hidden": places}
+    readers = {"writable": places, "hidden": places, **dict.fromkeys(LIMITS.values(), _read_limit)}
     return make_from(Bubblewrap, cast(object, value), where, problems, readers=readers, without=("program",))
+
+
+def _read_limit(value: object, where: str, problems: TableProblems) -> int | None:
+    """Return a limit of a sandbox; `false` is none."""
+    return None if value is False else cast("int | None", reader_of(int)(value, where, problems))
 
 
 # agents

@@ -30,7 +30,7 @@ from harnesses.errors import HarnessMisuse
 _GIBIBYTE = 1 << 30
 _SHOWN = 5
 """Hosts that a description names."""
-_LIMITS = {
+LIMITS = {
     "DATA": "memory_bytes",
     "CPU": "cpu_s",
     "NPROC": "processes",
@@ -88,7 +88,7 @@ class Sandbox:
     """The program of bubblewrap."""
 
     def __attrs_post_init__(self) -> None:
-        for name in _LIMITS.values():
+        for name in LIMITS.values():
             most = getattr(self, name)
             if most is not None and (isinstance(most, bool) or not most > 0):
                 raise HarnessMisuse(f"sandbox: {name}: expected a number above 0, or None, got {most!r:.100}; correct it")
@@ -198,7 +198,7 @@ class Sandbox:
         )
 
     def _limits(self) -> list[str]:
-        limits = {limit: getattr(self, name) for limit, name in _LIMITS.items()}
+        limits = {limit: getattr(self, name) for limit, name in LIMITS.items()}
         return [word for limit, most in limits.items() if most is not None for word in ("--limit", f"{limit}={most}")]
 
 

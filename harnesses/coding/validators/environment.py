@@ -22,7 +22,7 @@ from harnesses.agents.sandbox import Sandbox, programs_below_tmp, run_sandboxed,
 from harnesses.coding.candidate import EXECUTABLE, LINK, SUBMODULE, Candidate, Change
 from harnesses.processes.bounded_command import Ran
 
-_BUBBLEWRAP = Sandbox()
+_BUBBLEWRAP = Sandbox(memory_bytes=None)  # Tests that are built with a sanitizer reserve terabytes.
 _PLACES = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 
 

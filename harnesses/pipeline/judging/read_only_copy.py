@@ -35,7 +35,7 @@ from harnesses.redaction.redactor import redact_text
 
 MAX_TAIL = 2_000
 """Maximum characters kept of a command's output, the last ones."""
-_SANDBOX = Sandbox()
+_SANDBOX = Sandbox(memory_bytes=None)  # Tests that are built with a sanitizer reserve terabytes.
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "PYTHONPATH", "VIRTUAL_ENV")
 
 

@@ -83,15 +83,21 @@ async def test_a_harness_whose_level_is_not_reached_is_blocked_with_the_remedy(t
 
 
 def test_a_run_file_describes_a_sandbox() -> None:
-    table = {"level": "landlock", "network": ["pypi.org:443"], "memory_bytes": 1_000_000, "hidden": ["secrets"]}
+    table = {
+        "level": "landlock",
+        "network": ["pypi.org:443"],
+        "memory_bytes": 1_000_000,
+        "cpu_s": False,
+        "hidden": ["secrets"],
+    }
     problems = TableProblems("run.toml", beside=Path("/srv"))
 
     agent = read_agent({"command": ["agent"], "sandbox": table}, "agent", problems)
 
     assert problems.found == []
     assert isinstance(agent, CommandAgent)
-    expected = Sandbox(level="landlock", network=["pypi.org:443"], memory_bytes=1_000_000, hidden=["/srv/secrets"])
-    assert agent._sandbox == expected
+    limits = {"memory_bytes": 1_000_000, "cpu_s": None}
+    assert agent._sandbox == Sandbox(level="landlock", network=["pypi.org:443"], hidden=["/srv/secrets"], **limits)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +107,7 @@ def test_a_run_file_describes_a_sandbox() -> None:
         ({"network": ["a b"]}, "network: expected hosts such as pypi.org:443"),
         ({"network": 5}, "network: expected true or false or a list, was 5"),
         ({"processes": 0}, "processes: expected a number above 0, or None, got 0"),
+        ({"cpu_s": True}, "cpu_s: expected a whole number, was True"),
         ({"program": "sh"}, "unknown key 'program'"),
         ("bwarp", "expected bwrap or a table, was 'bwarp'"),
     ],
