@@ -7,9 +7,10 @@ lead#1/coder#2/edit    in the second call of "coder" by "lead", through `Agent.r
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from hashlib import sha256
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from harnesses.effects.effect import MAX_KEY
 
@@ -24,6 +25,11 @@ def scope_of(agent: str, call: int | str) -> str:
         call: number of the agent's call within the step, or the key that its caller gave.
     """
     return f"{_name_of(agent)}#{call}/" if isinstance(call, int) else f"{_name_of(agent)}:{_name_of(call)}/"
+
+
+def agent_of(scope: str) -> str:
+    """Return the name of the agent that a scope is of, the innermost one; a name that was too long stays shortened."""
+    return unquote(re.split(r"[#:]", scope.rstrip("/").rpartition("/")[2], maxsplit=1)[0])
 
 
 def scoped(scope: str, key: str) -> str:

@@ -17,7 +17,8 @@ from harnesses.diagnostics.error_groups import leaves
 from orchestrator.recording.recorder import Recorder
 from orchestrator.store.store_protocol import Store
 from orchestrator.telemetry.otlp_export import BATCH
-from orchestrator.telemetry.spans import Span, Traces
+from orchestrator.telemetry.span import Span
+from orchestrator.telemetry.spans import Traces
 from orchestrator.telemetry.telemetry_meter import aside
 from orchestrator.text.terminal_text import say
 

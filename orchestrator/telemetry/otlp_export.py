@@ -18,7 +18,7 @@ from harnesses.diagnostics.control_characters import inert_json
 from harnesses.diagnostics.extras import install_command
 from orchestrator.codec import encode
 from orchestrator.errors import UsageError
-from orchestrator.telemetry.spans import Moment, Span, Value
+from orchestrator.telemetry.span import Moment, Span, Value
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
@@ -31,7 +31,7 @@ SCOPE = "orchestrator"
 SERVICE = "orchestrator"
 BATCH = 512
 """Spans per request; the smallest size that every collector accepts."""
-_INTERNAL = 1
+_INTERNAL, _CLIENT = 1, 3
 _ERROR = 2
 
 
@@ -55,7 +55,7 @@ def _span(span: Span) -> dict[str, Any]:
         "spanId": span.span_id,
         **parent,
         "name": span.name,
-        "kind": _INTERNAL,
+        "kind": _CLIENT if span.is_client else _INTERNAL,
         "startTimeUnixNano": str(span.start_us * 1000),
         "endTimeUnixNano": str(span.end_us * 1000),
         "attributes": _attributes(span.attributes),
@@ -84,6 +84,8 @@ def _value(value: Value) -> dict[str, Any]:
             return {"intValue": str(value)}
         case float():
             return {"doubleValue": value}
+        case tuple():
+            return {"arrayValue": {"values": [_value(each) for each in value]}}
         case _:
             return {"stringValue": value}
 
@@ -153,7 +155,7 @@ def readable(span: Span, resource: Resource) -> ReadableSpan:
         resource=resource,
         attributes=span.attributes,
         events=[Event(one.name, dict(one.attributes), one.time_us * 1000) for one in span.moments],
-        kind=SpanKind.INTERNAL,
+        kind=SpanKind.CLIENT if span.is_client else SpanKind.INTERNAL,
         instrumentation_scope=scope(),
         status=Status(StatusCode.ERROR, span.error) if failed else Status(StatusCode.UNSET),
         start_time=span.start_us * 1000,

@@ -1,8 +1,9 @@
-"""Committed records as spans: one per attempt, below it one per step, below that its effects and approvals. Pure.
+"""Committed records as spans: one per attempt, below it one per step, below that its effects, approvals and agents. Pure.
 
     attempt ─┬─ step ─┬─ effect        one trace per attempt, since a harness may run for years
-             │        └─ approval
-             └─ step
+             │        ├─ approval
+             │        └─ invoke_agent ─┬─ chat            see `gen_ai_spans`
+             └─ step                   └─ execute_tool
 
 Invariant: ids are derived from the records, so spans derived again from the store, the log or a live run have the same ids.
 An attempt that was killed ends with its last record, whenever that is found out; no span ends twice.
@@ -11,57 +12,21 @@ An attempt that was killed ends with its last record, whenever that is found out
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from hashlib import blake2b
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeVar
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
 from orchestrator.records import Record
+from orchestrator.telemetry.gen_ai_spans import AgentTurns
+from orchestrator.telemetry.span import Moment, Span, Value, id_of, object_in, text_of
 from orchestrator.text.json_text import object_of
-from orchestrator.text.terminal_text import inert
 
-Value: TypeAlias = str | int | float | bool
-_MOST_TEXT = 4_000
-
-
-@frozen
-class Moment:
-    """An event within a span."""
-
-    name: str
-    time_us: int
-    attributes: Mapping[str, Value] = field(factory=dict[str, Value])
-
-
-@frozen(kw_only=True)
-class Span:
-    """A time span; ids are hexadecimal."""
-
-    trace_id: str
-    span_id: str
-    parent_id: str = ""
-    name: str
-    start_us: int
-    end_us: int
-    attributes: Mapping[str, Value]
-    moments: tuple[Moment, ...] = ()
-    error: str | None = None
-    """What went wrong; None if nothing did."""
-
-
-def text_of(value: object) -> str:
-    """Return text without secrets or control characters, cut to a limit."""
-    return inert(str(value)[: 2 * _MOST_TEXT])[:_MOST_TEXT]
-
-
-def id_of(size: int, *what: object) -> str:
-    """Return an id of `size` bytes in hexadecimal, determined by the arguments."""
-    return blake2b("\0".join(map(str, what)).encode(errors="backslashreplace"), digest_size=size).hexdigest()
-
-
+KeptT = TypeVar("KeptT")
 INTERRUPTED = "interrupted"
 _ENDS = frozenset(("failed", "completed", "finished", "stopped", "gave_up", "blocked", "budget_spent"))
 _ERRORS = frozenset(("failed", "gave_up", INTERRUPTED))
+_BESIDE = frozenset(("transcript", "evidence", "task", "guardrail", "child"))
+"""Records of one transaction with a step, after it."""
 _MOMENTS = frozenset(("paused", "resumed", "guardrail", "task", "evidence", "child"))
 _MOST_MOMENTS = 128
 """Limit on the events of one span, the same as OpenTelemetry's."""
@@ -90,6 +55,12 @@ class _Open:
     ended: list[Span] = field(factory=list[Span])
     """Ended spans of the step in progress."""
     spent: dict[str, float] = field(factory=dict[str, float])
+    asked: dict[str, object] = field(factory=dict[str, object])
+    """Arguments of effects begun and not ended, by key."""
+    turns: AgentTurns = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.turns = AgentTurns(self)
 
     @property
     def trace_id(self) -> str:
@@ -147,13 +118,17 @@ class Traces:
             return []
         if record.run:
             attempt.last_us = max(attempt.last_us, record.time_us)
+        beside = attempt.id_of("step", attempt.last_step)
+        if record.kind == "transcript":
+            return attempt.turns.transcript(object_of(record.body), record.step, beside)
+        made = [] if record.kind in _BESIDE else attempt.turns.release(attempt.last_step, beside)
         if record.kind == "step":
-            return _step(attempt, record)
+            return [*made, *_step(attempt, record)]
         if record.kind in _ENDS:
             del self._open[record.harness]
-            return _end(attempt, record.kind, record.time_us, object_of(record.body))
+            return [*made, *_end(attempt, record.kind, record.time_us, object_of(record.body))]
         _within(attempt, record)
-        return []
+        return made
 
     def interrupt(self, names: Iterable[str] | None = None) -> list[Span]:
         """End the attempts of harnesses, or of all, whose program is gone."""
@@ -166,7 +141,7 @@ class Traces:
 
 def _step(attempt: _Open, record: Record) -> list[Span]:
     fields = object_of(record.body)
-    took = _times(fields.get("took_us"))
+    took = _times(object_in(fields, "took_us"))
     end = record.time_us
     begun = end - took["work"] if "work" in took else attempt.step_us
     attributes: dict[str, Value] = {
@@ -181,7 +156,8 @@ def _step(attempt: _Open, record: Record) -> list[Span]:
     own = attempt.id_of("step", record.step)
     # If the clock was set back, a step still does not begin before its attempt.
     start = min(max(begun, attempt.start_us), end)
-    made = [evolve(span, parent_id=own) for span in attempt.ended]
+    made = [span if span.parent_id else evolve(span, parent_id=own) for span in attempt.ended]
+    made += attempt.turns.end_step(record.step, own, start, took.get("agent", 0))
     attempt.ended, attempt.spent, attempt.last_step, attempt.step_us = [], {}, record.step, end
     step = Span(
         trace_id=attempt.trace_id,
@@ -200,12 +176,10 @@ def _end(attempt: _Open, kind: str, end_us: int, fields: Mapping[str, Any]) -> l
     cause = text_of(fields.get("cause") or "")
     own = attempt.id_of()
     unknown = {"outcome": "unknown", "reason": "its attempt ended before it did"}
-    left = [_effect(span, end_us, unknown) for span in attempt.effects.values()]
+    left = [_ended(attempt, key, span, end_us, unknown) for key, span in attempt.effects.items()]
     left += [evolve(span, end_us=max(end_us, span.start_us)) for span in attempt.approvals.values()]
     attributes: dict[str, Value] = {
         **attempt.common,
-        "gen_ai.operation.name": "invoke_agent",
-        "gen_ai.agent.name": attempt.harness,
         "orchestrator.outcome": kind,
         "orchestrator.current_step": attempt.last_step,
     }
@@ -226,7 +200,11 @@ def _end(attempt: _Open, kind: str, end_us: int, fields: Mapping[str, Any]) -> l
         moments=tuple(attempt.moments),
         error=(cause or kind) if kind in _ERRORS else None,
     )
-    return [*(evolve(one, parent_id=own) for one in [*attempt.ended, *left]), span]
+    cut = "cut_off: the step was not recorded"
+    turns = [*attempt.turns.end_step(attempt.last_step + 1, own, attempt.step_us, 0, cut)]
+    turns += attempt.turns.release(attempt.last_step + 1, own)
+    below = [one if one.parent_id else evolve(one, parent_id=own) for one in [*attempt.ended, *left]]
+    return [*below, *turns, span]
 
 
 def _exception(fields: Mapping[str, Any]) -> dict[str, Value]:
@@ -244,10 +222,14 @@ def _within(attempt: _Open, record: Record) -> None:
     fields = object_of(record.body)
     match record.kind:
         case "intent":
-            _keep(attempt.effects, text_of(fields.get("key")), _begun(attempt, record, "effect", {"key": fields.get("key")}))
+            key = text_of(fields.get("key"))
+            _keep(attempt.effects, key, _begun(attempt, record, "effect", {"key": fields.get("key")}))
+            if "/tool/" in key:
+                _keep(attempt.asked, key, fields.get("arguments"))
         case "outcome":
-            if (span := attempt.effects.pop(text_of(fields.get("key")), None)) is not None:
-                attempt.ended.append(_effect(span, record.time_us, fields))
+            key = text_of(fields.get("key"))
+            if (span := attempt.effects.pop(key, None)) is not None:
+                attempt.ended.append(_ended(attempt, key, span, record.time_us, fields))
         case "approval_requested":
             about = {name: fields.get(name) for name in ("id", "key", "category", "summary")}
             _keep(attempt.approvals, text_of(fields.get("id")), _begun(attempt, record, "approval", about))
@@ -255,6 +237,7 @@ def _within(attempt: _Open, record: Record) -> None:
             _answer(attempt, record, fields)
         case "budget":
             _spend(attempt, fields)
+            attempt.turns.charge(text_of(fields.get("agent") or ""), object_in(fields, "usage"), record.time_us)
         case kind if kind in _MOMENTS:
             attempt.note(Moment(kind, record.time_us, {"orchestrator.seq": record.seq}))
         case _:
@@ -273,7 +256,7 @@ def _answer(attempt: _Open, record: Record, fields: Mapping[str, Any]) -> None:
 
 
 def _spend(attempt: _Open, fields: Mapping[str, Any]) -> None:
-    for name, amount in _object(fields.get("spent")).items():
+    for name, amount in object_in(fields, "spent").items():
         try:
             attempt.spent[name] = attempt.spent.get(name, 0.0) + float(amount)
         except (TypeError, ValueError):
@@ -292,6 +275,11 @@ def _begun(attempt: _Open, record: Record, name: str, about: Mapping[str, Any]) 
     )
 
 
+def _ended(attempt: _Open, key: str, span: Span, end_us: int, fields: Mapping[str, Any]) -> Span:
+    ended = _effect(span, end_us, fields)
+    return attempt.turns.effect(ended, key, attempt.last_step + 1, attempt.asked.pop(key, None), fields)
+
+
 def _effect(span: Span, end_us: int, fields: Mapping[str, Any]) -> Span:
     outcome, reason = text_of(fields.get("outcome") or ""), text_of(fields.get("reason") or "")
     attributes = {**span.attributes, "orchestrator.effect.outcome": outcome}
@@ -299,17 +287,14 @@ def _effect(span: Span, end_us: int, fields: Mapping[str, Any]) -> Span:
     return evolve(span, end_us=max(end_us, span.start_us), attributes=attributes, error=error)
 
 
-def _keep(pending: dict[str, Span], key: str, span: Span) -> None:
+def _keep(pending: dict[str, KeptT], key: str, value: KeptT) -> None:
     while len(pending) >= _MOST_PENDING:
         del pending[next(iter(pending))]
-    pending[key] = span
-
-
-def _object(value: object) -> dict[str, Any]:
-    """Return the value if it is a JSON object, else an empty one."""
-    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
+    pending[key] = value
 
 
 def _times(took: object) -> dict[str, int]:
     """Return the valid durations of a step."""
-    return {text_of(part): us for part, us in _object(took).items() if type(us) is int and 0 <= us < 1 << 53}
+    return {
+        text_of(part): us for part, us in object_in({"took": took}, "took").items() if type(us) is int and 0 <= us < 1 << 53
+    }

@@ -12,7 +12,8 @@ from orchestrator.status import look, pending_approvals, shown_status
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.telemetry.metric_figures import HarnessFigures, Snapshot
 from orchestrator.telemetry.record_counts import Counts
-from orchestrator.telemetry.spans import Span, Traces
+from orchestrator.telemetry.span import Span
+from orchestrator.telemetry.spans import Traces
 
 
 def stored_snapshot(reader: SqliteReader) -> Snapshot:

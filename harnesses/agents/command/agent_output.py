@@ -32,6 +32,10 @@ class Reply:
     """Tokens read and written, including cached ones."""
     usage: Usage = UNUSED
     """Usage of this run; of the whole conversation if the program reports only that total."""
+    is_total: bool = False
+    """Whether `usage` is that of the whole conversation."""
+    model: str = ""
+    """The model that answered, as `provider:model`; empty if the output does not say."""
     stop_reason: str = "end_turn"
     error: str | None = None
     """The error that the program reported; None if the turn ended normally."""

@@ -39,6 +39,7 @@ class ClaudeCodeReading:
         self._session: str | None = None
         self._result: Mapping[str, Any] | None = None
         self._worked = False
+        self._model = ""
         self._told = EventList()
         self._streamed = ""
         """Id of the message whose parts are reported."""
@@ -75,6 +76,7 @@ class ClaudeCodeReading:
                 return f"[{kind}] {string(event, 'result')}"[:SHOWN]
             case "system":
                 kind = string(event, "subtype")
+                self._model = string(event, "model") or self._model
                 return "" if kind in _PROGRESS else f"[{kind or 'system'}] session {session}"[:SHOWN]
             case _:
                 return text[:SHOWN]
@@ -157,6 +159,7 @@ class ClaudeCodeReading:
             message=kept_part(said),
             session=self._session,
             tokens=self._total.tokens,
+            model=f"anthropic:{self._model}" if self._model else "",
             stop_reason=string(result, "stop_reason") or "end_turn",
             error=kept_part(f"{kind}: {said}" if kind != "success" else said) if failed else None,
             worked=self._worked,

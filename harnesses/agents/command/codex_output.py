@@ -118,6 +118,7 @@ class CodexReading:
             message=kept_part(self._message),
             session=self._thread,
             tokens=self._usage.tokens,
+            is_total=bool(self._thread),
             error=None if error is None else kept_part(error),
             worked=self._worked,
         )

@@ -25,8 +25,10 @@ from attrs import evolve, frozen
 from harnesses.agent import Agent, AgentRun
 from harnesses.agents.command.agent_dialects import Dialect, PromptBy
 from harnesses.agents.command.agent_output import SHOWN, Reply
+from harnesses.agents.command.command_transcript import CommandTranscript
 from harnesses.agents.command.stream_counts import MeteredReading
 from harnesses.agents.errors import AgentFailed, AgentMissing, AgentTimedOut
+from harnesses.agents.model.messages import Message, Role
 from harnesses.agents.sandbox import Level, Sandbox, as_sandbox, run_sandboxed, sandboxed
 from harnesses.diagnostics.control_characters import inert
 from harnesses.errors import HarnessMisuse
@@ -127,8 +129,10 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
             raise HarnessMisuse(f"{self._where(assignment)} has no working directory: expected an assignment with a directory")
         deadline = trio.current_time() + self._limit_s
         litter = self._litter(assignment.directory)
+        transcript = CommandTranscript(self.name, [Message(role=Role.USER, text=storable(assignment.prompt))])
         try:
             session = _usable(assignment.session)
+            run = run.watched_by(transcript.take)
             ran, reply = await self._speak(run, session, deadline)
             lost = session is not None and self._dialect.resume is not None and not reply.worked
             if lost and ran.code and (ran.code not in (126, 127)):
@@ -137,7 +141,11 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         finally:
             with trio.CancelScope(shield=True):
                 await trio.to_thread.run_sync(_remove, self._litter(assignment.directory) - litter)
-        self._check(assignment, ran, reply)
+        failure = self._failure(assignment, ran, reply)
+        if not isinstance(failure, AgentMissing):
+            transcript.attach_to(run, reply, error="" if failure is None else str(failure))
+        if failure is not None:
+            raise failure
         result = TurnResult(
             message=reply.message,
             session=reply.session,
@@ -226,20 +234,21 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
     def _litter(self, directory: str) -> set[Path]:
         return {path for name in self._dialect.litter for path in Path(directory).glob(name)}
 
-    def _check(self, assignment: Assignment, ran: Ran, reply: Reply) -> None:
-        """Raise an error if the turn ended abnormally."""
+    def _failure(self, assignment: Assignment, ran: Ran, reply: Reply) -> AgentFailed | None:
+        """Return why the turn ended abnormally; None if it did not."""
         where = self._where(assignment)
         said = f"; its last output:\n{inert(ran.tail.strip())}" if ran.tail.strip() else "; it wrote no output"
         session = reply.session
         if ran.code is None:
             why = f"{where} was killed: expected it to end within {self._limit_s:g} s{said}"
-            raise AgentTimedOut(why, session=session)
+            return AgentTimedOut(why, session=session)
         if ran.code in (126, 127) and not reply.worked:
-            raise AgentMissing(f"{where} cannot be run: expected an installed program, ended with {ran.code}{said}")
+            return AgentMissing(f"{where} cannot be run: expected an installed program, ended with {ran.code}{said}")
         if reply.error is not None and (reply.worked or ran.code == 0):
-            raise AgentFailed(f"{where} failed: {inert(reply.error)} (exit code {ran.code}){said}", session=session)
+            return AgentFailed(f"{where} failed: {inert(reply.error)} (exit code {ran.code}){said}", session=session)
         if ran.code != 0:
-            raise AgentFailed(f"{where} failed: expected exit code 0, was {ran.code}{said}", session=session)
+            return AgentFailed(f"{where} failed: expected exit code 0, was {ran.code}{said}", session=session)
+        return None
 
     def _where(self, assignment: Assignment) -> str:
         return f"agent {self.name!r}, feature {assignment.feature.id!r}, try {assignment.turn},"

@@ -23,6 +23,7 @@ class GeminiReading:
 
     def __init__(self) -> None:
         self._session: str | None = None
+        self._model = ""
         self._parts: list[str] = []
         self._message = ""
         self._usage = UNUSED
@@ -49,7 +50,7 @@ class GeminiReading:
     def _take(self, kind: str, event: Mapping[str, Any], text: str) -> str:
         match kind:
             case "init":
-                self._session = string(event, "session_id") or None
+                self._session, self._model = string(event, "session_id") or None, string(event, "model")
                 return f"[init] session {self._session}"
             case "tool_use":
                 tool, arguments = string(event, "tool_name"), as_text(event.get("parameters"), MAX_TEXT)
@@ -100,6 +101,7 @@ class GeminiReading:
             message=kept_part("".join(self._parts) or self._message),
             session=self._session,
             tokens=self._usage.tokens,
+            model=f"gemini:{self._model}" if self._model else "",
             error=None if error is None else kept_part(error),
             worked=self._session is not None,
         )

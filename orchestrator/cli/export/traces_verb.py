@@ -18,7 +18,7 @@ from orchestrator.cli.verb_options import USUAL, Common, Count, Name, WordsOrDas
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.telemetry.otlp_export import BATCH, exporter_to, otlp_lines, sender
-from orchestrator.telemetry.spans import Span
+from orchestrator.telemetry.span import Span
 from orchestrator.telemetry.stored_spans import stored_spans
 
 

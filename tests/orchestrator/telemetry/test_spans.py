@@ -13,7 +13,8 @@ from trio.testing import MockClock
 from orchestrator import MemoryStore
 from orchestrator.log import record_of
 from orchestrator.records import Record
-from orchestrator.telemetry.spans import Span, spans
+from orchestrator.telemetry.span import Span
+from orchestrator.telemetry.spans import spans
 from tests.orchestrator.telemetry.recorded import SECOND, record, run_busy
 
 STARTED = record(1, "started")

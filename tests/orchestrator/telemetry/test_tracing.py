@@ -73,7 +73,7 @@ async def test_a_failed_attempt_has_the_status_and_the_exception(autojump_clock:
     assert failed.events[-1].name == "exception"
     assert failed.resource.attributes["service.name"] == "orchestrator"
     assert failed.attributes is not None
-    assert failed.attributes["gen_ai.agent.name"] == "a"
+    assert failed.attributes["orchestrator.harness"] == "a"
 
 
 async def test_spans_arrive_at_a_collector_once_and_whole(tmp_path: Path) -> None:
