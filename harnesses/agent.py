@@ -125,7 +125,7 @@ class AgentRun(Generic[StateT, InputT]):
     def session(self, id: str) -> tuple[Mapping[str, object], ...]:
         """Return the recorded turns of a conversation of this harness, oldest first, as plain data.
 
-        Turns before the last one with a compaction may be left out. `harnesses.agents.chat.transcript` reads them.
+        Turns before the last one with a compaction may be left out. `harnesses.agents.model.transcript` reads them.
         """
         return self._services().session(id)
 

@@ -5,7 +5,7 @@ Invariant: an attachment is on disk if and only if its step is.
     evidence     evidence for or against the work
     task         a change of a task
     guardrail    a finding of a guardrail
-    transcript   the conversation of an agent's turn: `harnesses.agents.chat.transcript`
+    transcript   the conversation of an agent's turn: `harnesses.agents.model.transcript`
     child        a started harness; only `start_child` attaches it
 """
 

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any, cast
 
 RENAMED = {
+    "harnesses.agents.chat.transcript": "harnesses.agents.model.transcript",
     "harnesses.agents.agent_dialects": "harnesses.agents.command.agent_dialects",
     "harnesses.agents.agent_output": "harnesses.agents.command.agent_output",
     "harnesses.agents.command_agent": "harnesses.agents.command.command_agent",

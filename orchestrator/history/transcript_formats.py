@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from harnesses.agents.chat.transcript import ModelRound, Transcript
 from harnesses.agents.model.messages import Message, Role, Thinking, ToolCall
+from harnesses.agents.model.transcript import ModelRound, Transcript
 
 
 def openai_messages(transcript: Transcript) -> Iterator[dict[str, Any]]:

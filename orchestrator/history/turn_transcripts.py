@@ -20,8 +20,8 @@ from urllib.parse import unquote
 import msgspec
 from attrs import frozen
 
-from harnesses.agents.chat.transcript import ModelRound, Transcript, from_record
 from harnesses.agents.model.messages import Message, ModelResponse, ModelUsage, Role, ToolCall, ToolResult
+from harnesses.agents.model.transcript import ModelRound, Transcript, from_record
 from harnesses.effects.effect import EffectOutcome
 from orchestrator.codec import decode
 from orchestrator.errors import UsageError

@@ -17,7 +17,7 @@ from attrs import frozen
 
 from examples.counting import Count, Counting
 from harnesses import BaseHarness, Budget, NotReady, migrates
-from harnesses.agents.chat.transcript import as_record
+from harnesses.agents.model.transcript import as_record
 from harnesses.governor import Finding
 from orchestrator import Orchestrator
 from orchestrator.cli import main as command

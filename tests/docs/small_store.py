@@ -9,8 +9,8 @@ from pathlib import Path
 
 import trio
 
-from harnesses.agents.chat.transcript import ModelRound, Transcript, as_record
 from harnesses.agents.model.messages import Message, ModelUsage, Role
+from harnesses.agents.model.transcript import ModelRound, Transcript, as_record
 from harnesses.budgets.budget import Budget
 from harnesses.effects.approval import Action
 from orchestrator import Orchestrator

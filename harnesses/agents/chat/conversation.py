@@ -6,10 +6,10 @@ from decimal import Decimal
 
 from attrs import define, field
 
-from harnesses.agents.chat.transcript import Compaction, ModelRound
 from harnesses.agents.model.messages import Message, ModelUsage, Role, ToolDefinition, ToolResult
 from harnesses.agents.model.model_client import ModelCall
 from harnesses.agents.model.token_estimate import estimate_message, estimate_text
+from harnesses.agents.model.transcript import Compaction, ModelRound
 
 NOT_MADE = "the turn ended before this call"
 

@@ -20,7 +20,6 @@ from harnesses.agents.chat.chat_policy import ChatPolicy
 from harnesses.agents.chat.conversation import Conversation
 from harnesses.agents.chat.errors import AnswerCutOff, AnswerInvalid, AnswerRefused, TurnFailed
 from harnesses.agents.chat.first_request import system_message, task_message
-from harnesses.agents.chat.transcript import Transcript, as_record, carried_on, from_record
 from harnesses.agents.chat.turn import FirstRequest, Turn, TurnOutcome, TurnSetting, as_usage
 from harnesses.agents.chat.turn_input import TurnTask, read_task
 from harnesses.agents.chat.typed_answer import AnswerType
@@ -29,6 +28,7 @@ from harnesses.agents.model.messages import ModelOptions, StopReason
 from harnesses.agents.model.model_client import ModelClient
 from harnesses.agents.model.providers.client_names import ClientOptions, client_for
 from harnesses.agents.model.token_estimate import estimate_text
+from harnesses.agents.model.transcript import Transcript, as_record, carried_on, from_record
 from harnesses.agents.sandbox import Sandbox, as_sandbox
 from harnesses.agents.tools.function_tool import function_tool
 from harnesses.agents.tools.recorded_tools import recorded_tools

@@ -23,7 +23,6 @@ from harnesses.agent_spans import SpanValue
 from harnesses.agents.chat.chat_policy import ChatPolicy
 from harnesses.agents.chat.compaction import dropped, first_kept, reason_to_compact, summary_request, with_task
 from harnesses.agents.chat.conversation import Conversation
-from harnesses.agents.chat.transcript import Compaction
 from harnesses.agents.chat.turn_moves import LAST_ROUND, Finish, GiveUp, Progress, Say, UseTools, decide
 from harnesses.agents.chat.turn_stream import RoundStream
 from harnesses.agents.chat.typed_answer import ANSWER_TOOL, AnswerType
@@ -41,6 +40,7 @@ from harnesses.agents.model.messages import (
     ToolResult,
 )
 from harnesses.agents.model.model_client import ModelCall, ModelClient
+from harnesses.agents.model.transcript import Compaction
 from harnesses.agents.tools.tool_runner import ToolBox
 from harnesses.budgets.budget import Budget, Spend
 from harnesses.budgets.usage import Usage, money_of

@@ -11,9 +11,9 @@ from typing import Any, cast
 from attrs import define, evolve, field
 
 from harnesses.agent import AgentRun
-from harnesses.agents.chat.transcript import KIND, ModelRound, Transcript, as_record
 from harnesses.agents.command.agent_output import ReadEvent, Reply
 from harnesses.agents.model.messages import Message, ModelUsage, Role, Thinking, ToolCall, ToolResult
+from harnesses.agents.model.transcript import KIND, ModelRound, Transcript, as_record
 from harnesses.budgets.usage import Usage, count_of
 from harnesses.timing.clock import now_us
 from harnesses.turn_events import TurnEvent, TurnEventKind
@@ -35,9 +35,10 @@ class CommandTranscript:
 
     def take(self, told: object) -> None:
         """Take an event of the turn."""
-        if not isinstance(told, TurnEvent):
-            return
-        event = cast(ReadEvent, told)
+        if isinstance(told, TurnEvent):
+            self._take(cast("ReadEvent", told))  # type: ignore[redundant-cast]
+
+    def _take(self, event: ReadEvent) -> None:
         match event.kind:
             case TurnEventKind.THINKING_DELTA:
                 self._thinking = [*self._thinking, event.text][-_MOST_MESSAGES:]
@@ -52,7 +53,9 @@ class CommandTranscript:
 
     def attach_to(self, run: AgentRun[Any, Any], reply: Reply, *, error: str) -> None:
         """Attach the transcript to the step in progress."""
-        earlier = run.session(reply.session) if reply.session else ()
+        # A whole id looks like a secret, and would be redacted.
+        session = f"{self.agent}/{reply.session[-8:]}" if reply.session else ""
+        earlier = run.session(session) if session else ()
         if reply.message and not any(said.role is Role.ASSISTANT for said in self.messages):
             self._say(text=reply.message)
         # What a program reports of a whole conversation includes its earlier turns.
@@ -62,7 +65,7 @@ class CommandTranscript:
             model=reply.model,
             messages=tuple(self.messages),
             scope=run.scope,
-            session=reply.session or "",
+            session=session,
             turn=len(earlier) + 1,
             stop_reason="" if error else reply.stop_reason,
             error=error,

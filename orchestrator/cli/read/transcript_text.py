@@ -8,8 +8,8 @@ from decimal import Decimal
 
 from attrs import frozen
 
-from harnesses.agents.chat.transcript import Compaction, ModelRound, Transcript
 from harnesses.agents.model.messages import Message, ModelUsage, Role, ToolCall, ToolResult
+from harnesses.agents.model.transcript import Compaction, ModelRound, Transcript
 from orchestrator.history.turn_transcripts import RecordedTurn
 from orchestrator.text.json_text import stamp
 from orchestrator.text.terminal_text import inert, one_line

@@ -12,8 +12,8 @@ import pytest
 import trio
 
 from harnesses import BaseHarness
-from harnesses.agents.chat.transcript import Compaction, ModelRound, Transcript, as_record
 from harnesses.agents.model.messages import Message, ModelUsage, Role, Thinking, ToolCall, ToolResult
+from harnesses.agents.model.transcript import Compaction, ModelRound, Transcript, as_record
 from harnesses.diagnostics.extras import install_command
 from orchestrator import Orchestrator
 from orchestrator.history.transcript_formats import inspect_messages, openai_messages

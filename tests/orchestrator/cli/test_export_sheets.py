@@ -16,8 +16,8 @@ import pytest
 import trio
 from pyarrow import parquet
 
-from harnesses.agents.chat.transcript import Transcript, as_record
 from harnesses.agents.model.messages import Message, Role
+from harnesses.agents.model.transcript import Transcript, as_record
 from orchestrator import Orchestrator
 from orchestrator.cli.export.export_formats import export_sheet
 from orchestrator.cli.export.export_sheets import SHEETS

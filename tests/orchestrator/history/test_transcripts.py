@@ -14,8 +14,8 @@ import trio.lowlevel
 
 from harnesses import Agent, AgentRun, BaseHarness
 from harnesses.agents import ModelAgent
-from harnesses.agents.chat.transcript import Compaction, ModelRound, Transcript, as_record
 from harnesses.agents.model.messages import Message, ModelUsage, Role, ToolCall, ToolResult
+from harnesses.agents.model.transcript import Compaction, ModelRound, Transcript, as_record
 from harnesses.errors import EffectFailed
 from orchestrator import Orchestrator, SqliteStore, Store, UsageError
 from orchestrator.errors import StoreCorrupt, UnknownHarness

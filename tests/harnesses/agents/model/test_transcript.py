@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harnesses.agents.chat.transcript import (
+from harnesses.agents.model.messages import Message, ModelUsage, Role, Thinking, ToolCall, ToolResult
+from harnesses.agents.model.transcript import (
     MAX_CHARACTERS,
     Compaction,
     ModelRound,
@@ -17,7 +18,6 @@ from harnesses.agents.chat.transcript import (
     carried_on,
     from_record,
 )
-from harnesses.agents.model.messages import Message, ModelUsage, Role, Thinking, ToolCall, ToolResult
 from harnesses.attachments import attachment, value_of
 from harnesses.errors import HarnessMisuse
 
