@@ -130,6 +130,14 @@ class AgentRun(Generic[StateT, InputT]):
         return self._services().session(id)
 
     @property
+    def model_override(self) -> str:
+        """The model that agents ask instead of their own, `provider:model` or a name; empty for their own.
+
+        A fork of a harness may have one, to see what another model would have done.
+        """
+        return self._services().model_override
+
+    @property
     def scope(self) -> str:
         """The prefix of the keys of this call's effects, which identifies the call within the step: `coder#1/`."""
         return self._services().scope

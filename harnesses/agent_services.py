@@ -146,6 +146,11 @@ class AgentServices:
             )
         return await mail.ask(to, message, timeout_s, scoped(self.scope, key))
 
+    @property
+    def model_override(self) -> str:
+        """The model to ask instead of an agent's own; see `AgentRun.model_override`."""
+        return getattr(self._runtime, "model_override", "")
+
     def tell(self, event: object) -> None:
         """Pass a streamed event on; see `AgentRun.tell`."""
         if self._tell is not None:

@@ -136,6 +136,10 @@ class Forked:
     origin_store: str = ""
     """Path of the store that holds the forked harness; empty if it is the same store."""
     cause: str = ""
+    model: str = ""
+    """The model that its model agents ask instead of their own; empty for their own."""
+    rounds: int = 0
+    """How many model calls of the step after `origin_step` were copied, and are not made again."""
 
 
 Event: TypeAlias = (

@@ -1,12 +1,16 @@
 """Forking: a new harness that starts from any recorded step of another one.
 
-Copied are the steps: their numbers, times, inputs, outputs and states, and the progress of tickers and governance. Not
-copied are effects, messages, approvals, output, attachments and children: they belong to the origin, and nothing is done
-twice.
+Copied are the steps: their numbers, times, inputs, outputs and states, and the progress of tickers and governance; and the
+transcripts of conversations, so that their sessions go on. Not copied are effects, messages, approvals, output, other
+attachments and children: they belong to the origin, and nothing is done twice.
+
+With `rounds`, the fork begins in the middle of the next step: its effects up to so many model calls are copied, so the turn
+goes on after them with what was said and done until then. With `model`, its model agents ask another model from there on.
 """
 
 from __future__ import annotations
 
+import re
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any, cast
@@ -15,11 +19,13 @@ from attrs import evolve, frozen
 
 from harnesses.timing.clock import now_us
 from orchestrator.child_spec import check_name
+from orchestrator.codec import decode
 from orchestrator.errors import UsageError
+from orchestrator.records import Record
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.store.sqlite.sqlite_store import SqliteStore
-from orchestrator.store.store_capabilities import path_of
-from orchestrator.store.store_protocol import Fork, Past, Store
+from orchestrator.store.store_capabilities import Transcribed, full_body, path_of
+from orchestrator.store.store_protocol import EffectRow, Fork, Past, Store
 
 
 @frozen
@@ -37,7 +43,14 @@ class Forked:
 
 
 def fork(
-    source: Store | SqliteReader | str | Path, name: str, step: int, *, to: str, into: Store | str | Path | None = None
+    source: Store | SqliteReader | str | Path,
+    name: str,
+    step: int,
+    *,
+    to: str,
+    into: Store | str | Path | None = None,
+    rounds: int = 0,
+    model: str = "",
 ) -> Forked:
     """Create a harness `to` with the steps of `name` up to `step`; start it under its name to continue from there.
 
@@ -50,17 +63,88 @@ def fork(
         source: the store that holds `name`, or its path.
         step: from 0, which is the initial state.
         into: the store to create it in, or its path; default is the origin's store.
+        rounds: how many model calls of the next step to copy, with their tool calls and all effects before them.
+        model: the model that its model agents ask instead of their own: `provider:model`, or a name at the same provider; by
+            default that of the origin, if it is such a fork itself.
 
     Raises:
         UnknownHarness: there is no such harness.
-        UsageError: it has no such step, it was pruned, the new name is taken or invalid, or it would take too long.
+        UsageError: it has no such step, it was pruned, the new name is taken or invalid, it would take too long, or the next
+            step has not so many model calls.
     """
     check_name(to)
     order = Fork(to, name, step, now_us())
-    if into is None or _is_same(source, into):
-        return _fork(_writable(source), order)
+    is_same = into is None or _is_same(source, into)
     with closing(SqliteReader(source)) if isinstance(source, str | Path) else nullcontext(source) as origin:
-        return _fork(into, evolve(order, past=_past(origin, name, step)))
+        order = evolve(order, rounds=rounds, **_beside(origin, order, rounds, model, is_same=is_same))
+        if not is_same:
+            assert into is not None
+            return _fork(into, evolve(order, past=_past(origin, name, step)))
+    return _fork(_writable(source), order)
+
+
+_PAGE = 100
+_MOST_TRANSCRIPTS = 1_000
+"""The newest transcripts of sessions that are copied."""
+_ROUND = re.compile(r"(?:.*/)?round/\d+")
+
+
+def _beside(origin: Store | SqliteReader, order: Fork, rounds: int, model: str, *, is_same: bool) -> dict[str, Any]:
+    """Return what is copied beside the steps, and the model.
+
+    Args:
+        is_same: whether the fork is in the same store, whose files its records may name.
+    """
+    if not isinstance(origin, Transcribed):
+        if rounds or model:
+            raise UsageError(
+                f"fork: {origin.location} keeps no transcripts: expected a store that does, for rounds and a model"
+            )
+        return {}
+    records = [*_sessions(origin, order), *(_rounds(origin, order, rounds) if rounds else ())]
+    rows = [
+        EffectRow(
+            0, 0, one.attempt, one.step, one.time_us, one.body if is_same else full_body(origin, one.kind, one.body), one.kind
+        )
+        for one in records
+    ]
+    return {"beside": rows, "model": model or origin.model_of(order.origin)}
+
+
+def _sessions(origin: Transcribed, order: Fork) -> list[Record]:
+    """Return the transcripts of sessions up to the fork's step, oldest first."""
+    found: list[Record] = []
+    skipped = 0
+    while len(found) < _MOST_TRANSCRIPTS and (page := origin.transcripts(order.origin, skipped=skipped, limit=_PAGE)):
+        skipped += len(page)
+        found += (one for one in page if one.step <= order.step and decode(one.body).get("session"))
+    return found[:_MOST_TRANSCRIPTS][::-1]
+
+
+def _rounds(origin: Transcribed, order: Fork, rounds: int) -> list[Record]:
+    """Return the effects of the next step up to its model call number `rounds + 1`, without those that had no outcome then.
+
+    Raises:
+        UsageError: the step has fewer model calls.
+    """
+    found: list[Record] = []
+    calls: list[str] = []
+    ended: set[str] = set()
+    for record in origin.effect_records(order.origin, order.step + 1):
+        key: str = decode(record.body)["key"]
+        if record.kind == "intent" and _ROUND.fullmatch(key) and key not in calls:
+            calls.append(key)
+        if len(calls) > rounds:
+            break
+        found.append(record)
+        if record.kind == "outcome":
+            ended.add(key)
+    if len(calls) < rounds:
+        raise UsageError(
+            f"harness {order.origin!r}, step {order.step + 1} has {len(calls)} model calls: expected at least {rounds}; "
+            f"see `orchestrator transcript {order.origin} {order.step + 1}`"
+        )
+    return [one for one in found if decode(one.body)["key"] in ended]
 
 
 def _writable(source: Store | SqliteReader | str | Path) -> Store | str | Path:

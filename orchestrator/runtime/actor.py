@@ -107,6 +107,8 @@ class Carried:
     make_feed: Callable[[], TurnFeed]
     feed: TurnFeed | None = None
     """The streamed events of its agents; None before the first one."""
+    model: str = ""
+    """The model that its model agents ask instead of their own."""
 
     def turns(self) -> TurnFeed:
         """Return the streamed events of its agents."""
@@ -125,6 +127,7 @@ class Carried:
             self.savings.ticks = TickBook()
             self.savings.ticks.restore(ticks)
         self.savings.governance = claimed.kept.get("governance", {})
+        self.model = claimed.model
         self.effects.restore(claimed.marks, read)
 
 
@@ -157,6 +160,7 @@ class Actor:
         self.control = control
         self.resumed = True
         self.savings, self.effects = carried.savings, carried.effects
+        self.model_override = carried.model
         self.clock = context.clock
         self.charger: Charger = till
         self.till: BudgetAccount | None = till if spec.pools else None

@@ -6,7 +6,7 @@
     Timed        the times of steps, without reading the steps
     Keyed        the signing key of its approvals, if that is not in a file beside it
     Filed        it keeps large values in files, and records name them
-    Transcribed  the transcripts of a harness, without reading all records
+    Transcribed  transcripts, effects of a step and the model of a fork, without reading all records
 
 The program checks for these protocols, never for a class of store. `orchestrator.store.conformance` tests the laws of the
 capabilities that a store has.
@@ -122,7 +122,23 @@ def path_of(store: object) -> Path | None:
 
 @runtime_checkable
 class Transcribed(Protocol):
-    """A store that finds transcripts of agents' turns without reading all records."""
+    """A store that finds transcripts of agents' turns, and what turns are made of, without reading all records."""
+
+    def effect_records(self, name: str, step: int) -> list[Record]:
+        """Return the intents and outcomes of effects of one step, recorded or in progress, oldest first.
+
+        Raises:
+            UnknownHarness: there is no such harness.
+        """
+        ...
+
+    def model_of(self, name: str) -> str:
+        """Return the model that the model agents of a fork ask instead of their own; empty for their own.
+
+        Raises:
+            UnknownHarness: there is no such harness.
+        """
+        ...
 
     def transcripts(
         self, name: str, *, step: int | None = None, session: str | None = None, skipped: int = 0, limit: int = 100

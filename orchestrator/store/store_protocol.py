@@ -189,9 +189,9 @@ class Past:
 class Fork:
     """Create a harness under a new name with the steps of another up to `step`. Result: the `seq` of its `Forked`.
 
-    Copied is what belongs to the steps: time, attempt, input, output, delta, snapshots, and what is kept with each. Effects,
-    messages, approvals and attachments are not copied. Refused with `UnknownHarness`, or with `UsageError` if the name is
-    taken or there is no such step. The fork has no owner until it is started.
+    Copied is what belongs to the steps: time, attempt, input, output, delta, snapshots, and what is kept with each; and the
+    records in `beside`. Other effects, messages, approvals and attachments are not copied. Refused with `UnknownHarness`, or
+    with `UsageError` if the name is taken or there is no such step. The fork has no owner until it is started.
     """
 
     name: str
@@ -201,6 +201,12 @@ class Fork:
     time_us: int
     past: Past | None = None
     """Data of the origin, if that is in another store."""
+    model: str = ""
+    """The model that its model agents ask instead of their own; empty for their own."""
+    rounds: int = 0
+    """How many model calls of the next step are in `beside`."""
+    beside: Sequence[EffectRow] = ()
+    """Transcripts of the copied steps, and effects of the next one; `harness` and `epoch` are those of the fork."""
 
 
 HELD = (Migrate, Reserve, Charge, Ask, TakeUp)
@@ -235,6 +241,8 @@ class Claimed:
     """Data kept with the last step, by name: `ticks` (the progress of the harness's tickers) and `governance`."""
     children: Sequence[ChildRecord] = ()
     """Children of the harness, oldest first."""
+    model: str = ""
+    """The model that its model agents ask instead of their own, from its `Fork`; empty for their own."""
 
 
 class Committed(NamedTuple):

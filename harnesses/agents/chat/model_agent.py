@@ -27,6 +27,7 @@ from harnesses.agents.model.cassette import Cassette
 from harnesses.agents.model.messages import ModelOptions, StopReason
 from harnesses.agents.model.model_client import ModelClient
 from harnesses.agents.model.providers.client_names import ClientOptions, client_for
+from harnesses.agents.model.providers.model_names import provider_for
 from harnesses.agents.model.token_estimate import estimate_text
 from harnesses.agents.model.transcript import Transcript, as_record, carried_on, from_record
 from harnesses.agents.sandbox import Sandbox, as_sandbox
@@ -107,6 +108,7 @@ class ModelAgent(Agent[Any, Any, Any]):
             raise HarnessMisuse(f"ModelAgent: unknown option {min(unknown)!r}: expected some of {known}; correct it")
         self.client = _client_of(model, options)
         """What makes the model calls."""
+        self._other: tuple[str, ModelClient] | None = None
         super().__init__(self._take_turn, name=name, reports=(*self.client.reports, "tool_calls"))
         self.remedy = self.client.remedy
         self._tools: Sequence[Tool | ToolSource] = [_as_tool(one) for one in tools]
@@ -122,6 +124,28 @@ class ModelAgent(Agent[Any, Any, Any]):
         self._directory = None if directory is None else Path(directory).absolute()
         given = options.get("options") or ModelOptions()
         self._options = given if given.max_tokens is not None else evolve(given, max_tokens=MAX_TOKENS)
+
+    def client_for(self, run: AgentRun[Any, Any]) -> ModelClient:
+        """Return what makes the model calls of a turn: its own client, unless the run asks for another model.
+
+        Raises:
+            HarnessMisuse: no such provider is known, or the budget of a turn limits money and the model has no price.
+        """
+        wanted = run.model_override
+        if not wanted:
+            return self.client
+        if self._other is None or self._other[0] != wanted:
+            self._other = wanted, self._asking(wanted)
+        return self._other[1]
+
+    def _asking(self, wanted: str) -> ModelClient:
+        provider, _ = self.client.models[0]
+        of, colon, model = wanted.partition(":")
+        is_own = not colon or of == provider.id
+        other = self.client.asking(*((provider, model or wanted) if is_own else provider_for(wanted)))
+        if other.remedy and self._budget is not None and self._budget.money is not None:
+            raise HarnessMisuse(f"agent {self.name!r}: its budget of money cannot be enforced: {other.remedy}")
+        return other
 
     async def _take_turn(self, run: AgentRun[Any, Any]) -> Any:
         task, more = read_task(run.input), self._more
@@ -165,7 +189,7 @@ class ModelAgent(Agent[Any, Any, Any]):
     def _transcript(
         self, run: AgentRun[Any, Any], first: FirstRequest, talk: Conversation, stop: str, error: str
     ) -> Transcript:
-        provider, model = self.client.models[0]
+        provider, model = self.client_for(run).models[0]
         return Transcript(
             agent=self.name,
             model=f"{provider.id}:{model}",
@@ -195,7 +219,7 @@ class ModelAgent(Agent[Any, Any, Any]):
 
     def _turn_setting(self, run: AgentRun[Any, Any], box: Any) -> TurnSetting:
         return TurnSetting(
-            client=self.client,
+            client=self.client_for(run),
             policy=self._chat,
             box=box,
             options=self._options,

@@ -110,6 +110,13 @@ class ModelClient:
         twin._models = tuple(evolve(one, provider=wrap(one.provider)) for one in self._models)
         return twin
 
+    def asking(self, provider: ModelProvider, model: str) -> ModelClient:
+        """Return a client like this one that asks another model alone."""
+        other = copy(self)
+        other.models = ((provider, model),)
+        other._models = (PricedModel(provider, model, self._price(provider, model)),)
+        return other
+
     def _price(self, provider: ModelProvider, model: str) -> ModelPrice | None:
         found = self.prices.find(provider.id, model)
         return FREE if found is None and is_local(provider.account) else found

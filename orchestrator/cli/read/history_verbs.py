@@ -174,12 +174,28 @@ def _writer(*, as_json: bool) -> Callable[[Record], None]:
     return write
 
 
+def _point(text: str) -> tuple[int, int]:
+    """Return step and number of model calls: `12`, or `12/3`."""
+    step, slash, rounds = text.partition("/")
+    parts = (step, rounds) if slash else (step,)
+    if not all(part.isascii() and part.isdecimal() and len(part) < 10 for part in parts):
+        raise ValueError(f"expected STEP, or STEP/CALLS, such as 12 or 12/3, got {text!r}")
+    if slash and int(step) == 0:
+        raise ValueError(f"expected a step from 1 up before the slash, got {text!r}")
+    return (int(step) - 1, int(rounds)) if slash else (int(step), 0)
+
+
+Point = Annotated[tuple[int, int], Parameter(converter=converter(_point), metavar="STEP[/CALLS]", n_tokens=1)]
+
+
 def fork(
     name: Name,
-    step: AnyStep,
+    step: AnyStep | None = None,
     /,
     *,
     to: Annotated[Words, Parameter(name="--as", metavar="NEW")],
+    at: Point | None = None,
+    model: Annotated[Words, Parameter(metavar="MODEL")] = "",
     into: Annotated[str | None, Parameter(metavar="OTHER.db")] = None,
     common: Common = USUAL,
 ) -> int:
@@ -187,23 +203,37 @@ def fork(
 
     Its steps 1 to STEP are those of NAME, with their times, inputs, outputs and states; 0 is the initial state. Started under
     its name, it continues from there. Effects, messages, approvals, output and attached records stay with NAME, which is not
-    changed and may be running. More than 100,000 steps within a store that a program runs on are refused: use --into.
+    changed and may be running; conversations of agents go on in both. More than 100,000 steps within a store that a program
+    runs on are refused: use --into.
+
+    With --at STEP/CALLS it begins within STEP, after so many model calls of it and their tool calls: these are not made again.
+    With --model its model agents ask another model from there on, to see what that would have done.
+
+    Examples:
+        orchestrator fork builder --at 12 --as builder-b --model anthropic:claude-opus-4-5
+        orchestrator fork builder --at 13/2 --as builder-c
 
     Args:
         name: the name of the harness to copy from
         step: the last step that the new one has; 0 for none
         to: the name of the new harness
+        at: the same as STEP; or within a step, after so many of its model calls
+        model: provider:model, or the name of a model of the same provider (default: that of each agent)
         into: the store to make it in, created if it is not there (default: the same store)
     """
     from orchestrator.history.forking import fork
 
-    made = fork(common.store_path, name, step, to=to, into=into)
+    if (step is None) == (at is None):
+        raise UsageError(f"fork: expected STEP or --at, got {'neither' if step is None else 'both'}; give one of the two")
+    last, rounds = (step or 0, 0) if at is None else at
+    made = fork(common.store_path, name, last, to=to, into=into, rounds=rounds, model=model)
     if common.json:
         said = {"harness": made.name, "origin": made.origin, "step_number": made.step, "seq": made.seq, "store": made.store}
         print_all([json_line(said)])
     where = f" in {one_line(made.store)}" if into else ""
+    more = f" and {rounds} model calls of the next" if rounds else ""
     streams.say(
-        f"{made.name} is made{where} from {one_line(made.origin)} at step {made.step}; start it to continue from there"
+        f"{made.name} is made{where} from {one_line(made.origin)} at step {made.step}{more}; start it to continue from there"
     )
     return ExitCode.OK
 

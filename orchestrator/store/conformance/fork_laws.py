@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import msgspec
 
+from harnesses.data.large_values import LARGE_BYTES
 from harnesses.effects.effect import EffectOutcome
 from orchestrator import events
 from orchestrator.codec import decode, encode
@@ -24,6 +25,7 @@ from orchestrator.store.conformance.conformance_tools import (
     outcome_row,
     step_row,
 )
+from orchestrator.store.store_capabilities import full_body
 from orchestrator.store.store_protocol import Claimed, ConsumedRow, Fork, Past, Post, Store
 
 laws = Laws()
@@ -107,6 +109,22 @@ def effects_and_messages_stay_with_the_origin(store: Store) -> None:
     assert (store.effects("two"), store.mailbox("two"), taken.marks) == ([], [], ())
     assert not any("consumed" in decode(row.body) for row in store.step_rows("two"))
     assert len(store.effects("one")) == 6
+
+
+@laws.of_a_store
+def a_fork_has_the_records_beside_its_steps_and_the_model_that_it_was_given(store: Store) -> None:
+    claimed = make_origin(store)
+    large = "x" * LARGE_BYTES
+    rows = [intent_row(claimed, 6, "ask"), outcome_row(claimed, 6, "ask", EffectOutcome.CONFIRMED, result=large)]
+    do(store, Fork("two", "one", 5, TIME_US + 99, model="other", rounds=1, beside=rows))
+
+    taken = claim(store, "two")
+
+    assert (taken.model, taken.event["model"], taken.event["rounds"]) == ("other", "other", 1)
+    assert [full_body(store, kind, body) for kind, body in taken.marks] == [row.body for row in rows]
+    assert [(effect.step_number, effect.key) for effect in store.effects("two")] == [(6, "ask")]
+    assert claim(store, "one", take_over=True).model == ""
+    assert store.commit([step_row(taken, 6)]).lost == frozenset()
 
 
 @laws.of_a_store

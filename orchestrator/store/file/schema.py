@@ -10,8 +10,8 @@ harnesses    one row each: its owner and its lifecycle status
 mailbox      messages, and the step that consumed each
 approval_index    positions of the records of each approval: request, answers, use. Only for lookup; decisions are made from
                   `records`
-approval_records, child_records, transcript_records  partial indexes over records of one kind, so that no other record costs
-             more to write
+approval_records, child_records, transcript_records, forked_records  partial indexes over records of one kind, so that no
+             other record costs more to write
 pools        one row each: limits, spent and reserved amounts, as JSON objects by field; a missing field has no limit, or
              nothing spent
 open_reservations  reserved amounts; a row is deleted when it is settled or charged in full, and `records` keeps the result
@@ -300,6 +300,7 @@ CREATE VIEW events AS
 """
 _TRANSCRIPTS = f"""
 CREATE INDEX transcript_records ON records (harness, step, seq) WHERE kind = 'transcript';
+CREATE INDEX forked_records ON records (harness) WHERE kind = 'forked';
 CREATE VIEW transcripts AS
     SELECT r.seq AS seq, h.name AS harness, r.attempt AS attempt, r.step AS step_number, {_STAMP} AS timestamp,
            r.body ->> '$.agent' AS agent, coalesce(r.body ->> '$.session', '') AS session, r.body ->> '$.turn' AS turn,
@@ -386,3 +387,19 @@ WHERE r.kind = 'transcript' AND r.harness = :harness AND (:step IS NULL OR r.ste
 ORDER BY r.step DESC, r.seq DESC LIMIT :limit OFFSET :skipped
 """
 """Transcripts of one harness, newest first: all, those of one step, or those of one session."""
+
+MODEL_OF = """
+SELECT CASE WHEN json_valid(body) THEN body ->> '$.model' END FROM records INDEXED BY forked_records
+WHERE kind = 'forked' AND harness = ?
+"""
+"""The model that the model agents of a fork ask instead of their own."""
+
+EFFECTS_OF_STEP = """
+SELECT r.seq, h.name, r.attempt, r.step, r.time_us, r.kind, r.body FROM (
+    SELECT r.* FROM effect_index i JOIN records r ON r.seq = i.seq WHERE i.harness = :harness AND i.step = :step
+    UNION ALL
+    SELECT * FROM records
+    WHERE seq > (SELECT indexed_seq FROM meta) AND harness = :harness AND step = :step AND kind IN ('intent', 'outcome')
+) r JOIN harnesses h ON h.id = r.harness ORDER BY r.seq
+"""
+"""Intents and outcomes of one step of one harness as records, oldest first."""

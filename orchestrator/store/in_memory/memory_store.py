@@ -110,6 +110,8 @@ class _Harness:
     migrated: str | None = None
     """The state that the one after its last step was migrated to; None if it was not migrated."""
     children: list[tuple[int, EffectRow]] = field(factory=list[tuple[int, EffectRow]])
+    model: str = ""
+    """The model that its model agents ask instead of their own."""
 
     def is_held(self, epoch: int) -> bool:
         return self.owned and self.epoch == epoch
@@ -291,6 +293,16 @@ class MemoryStore:
         ]
         return sorted(chosen, key=lambda one: (one.step, one.seq), reverse=True)[skipped : skipped + limit]
 
+    def effect_records(self, name: str, step: int) -> list[Record]:
+        """Return the intents and outcomes of effects of one step, recorded or in progress, oldest first."""
+        with self._lock:
+            return [self._records[seq - 1] for seq, row in self._find_by_name(name).effects if row.step == step]
+
+    def model_of(self, name: str) -> str:
+        """Return the model that the model agents of a fork ask instead of their own; empty for their own."""
+        with self._lock:
+            return self._find_by_name(name).model
+
     def _children_of(self, harness: _Harness) -> tuple[ChildRecord, ...]:
         found: list[ChildRecord] = []
         for seq, row in harness.children:
@@ -375,6 +387,7 @@ class MemoryStore:
             supervision=decode(harness.supervision),
             unsaved_steps=head - saved,
             marks=harness.marks(),
+            model=harness.model,
             state_version=harness.versions[-1].version if harness.versions else 1,
             migrated=harness.migrated is not None,
             kept=kept_of(harness.steps[-1][1].body) if harness.steps else {},
@@ -440,7 +453,11 @@ class MemoryStore:
         harness.versions = [*versions_until(origin.versions, fork.step)]
         for row in rows:
             self._add_step(row._replace(harness=harness.number, epoch=1))
-        return self._add(fork.name, origin.attempt, fork.step, fork.time_us, Forked.kind, harness.event)
+        harness.model = fork.model
+        seq = self._add(fork.name, origin.attempt, fork.step, fork.time_us, Forked.kind, harness.event)
+        for beside in fork.beside:
+            self._add_effect(beside._replace(harness=harness.number, epoch=1))
+        return seq
 
     def _insert_record(self, harness: int, epoch: int, attempt: int, step: int, time_us: int, body: str, kind: str) -> int:
         name = self._harnesses[harness].name if harness else ""

@@ -41,6 +41,7 @@ _INDEX = (
 _INSERT = (
     "INSERT INTO records (harness, epoch, attempt, step, time_us, body, kind, state) VALUES (?, 1, ?, ?, ?, ?, 'step', ?)"
 )
+_INSERT_BESIDE = "INSERT INTO records (harness, epoch, attempt, step, time_us, body, kind) VALUES (?, 1, ?, ?, ?, ?, ?)"
 _MAKE = """
 INSERT INTO harnesses (name, class, initial_state, owner, epoch, status, attempt, event, time_us)
     VALUES (?, ?, ?, NULL, 1, 'new', ?, ?, ?)
@@ -110,13 +111,17 @@ def forked(fork: Fork, origin: Origin) -> Forked:
     """Return the event that describes the fork."""
     store = fork.past.location if fork.past is not None else ""
     elsewhere = f" in {store}" if store else ""
+    more = f" and {fork.rounds} model calls of the next" if fork.rounds else ""
+    other = f" with {fork.model}" if fork.model else ""
     return Forked(
         origin=fork.origin,
         origin_step=fork.step,
         origin_seq=origin.seq,
         origin_run=origin.run,
         origin_store=store,
-        cause=f"forked from {fork.origin!r}{elsewhere} at step {fork.step}; start it to continue from there",
+        cause=f"forked from {fork.origin!r}{elsewhere} at step {fork.step}{more}{other}; start it to continue from there",
+        model=fork.model,
+        rounds=fork.rounds,
     )
 
 
@@ -167,6 +172,7 @@ def make_fork(db: sqlite3.Connection, fork: Fork, run: str, origin: Origin, sour
         (number, origin.attempt, fork.step, fork.time_us, event, Forked.kind),
     )
     assert cursor.lastrowid is not None
+    db.executemany(_INSERT_BESIDE, ((number, *row[2:]) for row in fork.beside))
     return cursor.lastrowid
 
 

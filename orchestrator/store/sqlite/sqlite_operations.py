@@ -10,14 +10,16 @@ from typing import Any
 
 from attrs import define, field
 
+from harnesses.data.large_values import stored_file
 from harnesses.errors import OrchestratorError
 from orchestrator.codec import decode, encode, kept_of
-from orchestrator.errors import OwnedElsewhere, OwnershipLost, StoreCorrupt
+from orchestrator.errors import OwnedElsewhere, OwnershipLost, StoreCorrupt, UsageError
 from orchestrator.events import Restarting, Started
 from orchestrator.lifecycle import Status, remembers_restarts
 from orchestrator.store.encryption import FieldCipher, hide_body, reveal_body
 from orchestrator.store.file.run_lock import is_alive, pid_of
-from orchestrator.store.file.schema import HEAD, MARKS
+from orchestrator.store.file.schema import HEAD, MARKS, MODEL_OF
+from orchestrator.store.file.value_files import files_folder, what_is_wrong
 from orchestrator.store.rules.approval_rules import ApprovalRules
 from orchestrator.store.rules.budget_rules import BudgetRules
 from orchestrator.store.rules.effect_rules import settling, unknown_harness
@@ -137,6 +139,7 @@ class Operations:
             event=decode(event),
             supervision=decode(supervision),
             unsaved_steps=unsaved,
+            model=self._model_of(harness),
             marks=self._marks(harness, step + 1),
             state_version=version,
             migrated=migrated is not None,
@@ -218,8 +221,14 @@ class Operations:
         harness, _ = self._find(remark.name) if remark.name else (0, None)
         return self._insert_record(harness, 0, 0, 0, remark.time_us, remark.body, remark.kind)
 
+    def _model_of(self, harness: int) -> str:
+        """Return the model that its model agents ask instead of their own."""
+        row = self._db.execute(MODEL_OF, (harness,)).fetchone()
+        return "" if row is None else row[0] or ""
+
     def _fork(self, fork: Fork) -> int:
         taken = self._db.execute("SELECT 1 FROM harnesses WHERE name = ?", (fork.name,)).fetchone() is not None
+        self._check_files(fork)
         if fork.past is not None:
             check_fork(fork, taken=taken, head=fork.step)
             self._check_room(fork)
@@ -236,6 +245,13 @@ class Operations:
         check_fork(fork, taken=taken, head=head or 0, oldest=oldest or 1, saved=saved or 0)
         self._check_room(fork)
         return make_fork(self._db, fork, self._run, origin_in(self._db, source, fork.step), source, self._cipher)
+
+    def _check_files(self, fork: Fork) -> None:
+        """Raise if a file that a copied record names is gone, because the record was pruned meanwhile."""
+        for row in fork.beside:
+            file = stored_file(row.kind, row.body)
+            if file is not None and (wrong := what_is_wrong(files_folder(self._path), file)) is not None:
+                raise UsageError(f"harness {fork.origin!r} cannot be forked: file {file.sha256} {wrong[1]}; fork a later step")
 
     def _check_room(self, fork: Fork) -> None:
         """Raise if a fork would block a living run that owns harnesses here, including this one."""

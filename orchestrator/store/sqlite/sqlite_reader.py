@@ -21,7 +21,7 @@ from orchestrator.lifecycle import Status
 from orchestrator.records import ApprovalRecord, ChildRecord, EffectRecord, HarnessRecord, Record, StepRecord
 from orchestrator.store.encryption import cipher_of, reveal_body, reveal_row, reveal_value
 from orchestrator.store.file.run_lock import is_alive
-from orchestrator.store.file.schema import TRANSCRIPTS
+from orchestrator.store.file.schema import EFFECTS_OF_STEP, MODEL_OF, TRANSCRIPTS
 from orchestrator.store.file.schema_shape import Connection
 from orchestrator.store.file.value_files import ValueFiles, files_folder
 from orchestrator.store.rules.approval_rules import approval_records
@@ -299,6 +299,19 @@ class SqliteReader:
             rows = db.execute(TRANSCRIPTS, of).fetchall()
         records = [Record(*row) for row in rows]
         return [evolve(one, body=reveal_body(self._cipher, one.kind, one.body)) for one in records]
+
+    def effect_records(self, name: str, step: int) -> list[Record]:
+        """Return the intents and outcomes of effects of one step, recorded or in progress, oldest first."""
+        with self._reading() as db:
+            rows = db.execute(EFFECTS_OF_STEP, {"harness": self._number(db, name), "step": step}).fetchall()
+        records = [Record(*row) for row in rows]
+        return [evolve(one, body=reveal_body(self._cipher, one.kind, one.body)) for one in records]
+
+    def model_of(self, name: str) -> str:
+        """Return the model that the model agents of a fork ask instead of their own; empty for their own."""
+        with self._reading() as db:
+            row = db.execute(MODEL_OF, (self._number(db, name),)).fetchone()
+        return "" if row is None else row[0] or ""
 
     def whole(self, record: Record) -> Record:
         """Return a record decrypted, with its value from a file.

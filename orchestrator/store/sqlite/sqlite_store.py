@@ -18,6 +18,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from attrs import evolve
+
 from harnesses.errors import OrchestratorError
 from harnesses.processes.fork_safety import keep_for_ever
 from orchestrator.errors import StoreCorrupt, StoreUnusable
@@ -25,6 +27,7 @@ from orchestrator.store.encryption import Plain, hidden_field, hidden_row, hide_
 from orchestrator.store.file.open_files import Presence
 from orchestrator.store.file.run_lock import RunLock
 from orchestrator.store.file.schema import INDEX_EVERY, INDEX_NEW
+from orchestrator.store.file.value_files import Staged
 from orchestrator.store.integrity.seals import SEAL_EVERY_S, UNSEALED_KINDS, Sealer
 from orchestrator.store.sqlite.sqlite_file import open_writer, translated
 from orchestrator.store.sqlite.sqlite_operations import Holdings, Operations
@@ -125,6 +128,8 @@ class SqliteStore(SqliteReader):
         files = {place: found for place, row in enumerate(effects) if (found := self._files.stage(row.kind, row.body))}
         if files:
             effects = [row._replace(body=files[at][0]) if at in files else row for at, row in enumerate(effects)]
+        of_forks: list[Staged] = []
+        operations = [self._staged_fork(one, of_forks) if isinstance(one, Fork) else one for one in operations]
         if not isinstance(self._cipher, Plain):
             steps = [hidden_row(self._cipher, row) for row in steps]
             effects = [row._replace(body=hide_body(self._cipher, row.kind, row.body)) for row in effects]
@@ -144,7 +149,7 @@ class SqliteStore(SqliteReader):
                 lost = frozenset(row.harness for row in rows if holdings.epochs.get(row.harness) != row.epoch)
                 refused = self._operations.mail.refused(steps, consumed, sent, holdings.epochs) if sent else {}
                 noted = self._accept(effects, holdings, refused)
-                staged = [found[1] for at, found in files.items() if noted[at]]
+                staged = [*of_forks, *(found[1] for at, found in files.items() if noted[at])]
                 if staged:
                     self._files.write(staged)
                 seqs = self._append_steps(steps, holdings, refused)
@@ -161,6 +166,17 @@ class SqliteStore(SqliteReader):
             stored = {at: effects[at].body for at in files}
             why = {harness: error for (harness, _), error in refused.items()}
             return Committed(seqs, results, lost, effect_seqs, self._operations.mail.before, sent_seqs, why, stored)
+
+    def _staged_fork(self, fork: Fork, staged: list[Staged]) -> Fork:
+        """Return a fork with the records beside its steps as they are stored; add their large values to `staged`."""
+        rows: list[EffectRow] = []
+        for row in fork.beside:
+            found = self._files.stage(row.kind, row.body)
+            body = row.body if found is None else found[0]
+            if found is not None:
+                staged.append(found[1])
+            rows.append(row._replace(body=hide_body(self._cipher, row.kind, body)))
+        return evolve(fork, beside=rows) if rows else fork
 
     def check_in_place(self) -> None:
         """Raise if the file is no longer the one at its path.

@@ -151,12 +151,18 @@ def test_a_fork_is_made_shown_started_and_proven(tmp_path: Path) -> None:
         "fork buying 3 --as other",
         "fork buying 9 --as third",
         "fork buying 1 --as no/name",
+        "fork buying --as third",
+        "fork buying 1 --at 1 --as third",
+        "fork buying --at 2/ --as third",
+        "fork buying --at 0/1 --as third",
+        "fork buying --at 2/1 --as third",
+        "fork buying --at 2 --as fourth --model local:small",
         "verify --deep",
         "--store other.db verify --deep",
     ]
 
     with Command(tmp_path) as command:
-        made, into, status, shown, taken, missing, bad, *proofs = command.each(*(line.split() for line in lines))
+        made, into, status, shown, taken, missing, bad, *more, deep, deeper = command.each(*(line.split() for line in lines))
         trio.run(lambda: run(path, 6, name="other", times=100))
         (again,) = command.each(["verify", "--deep"])
 
@@ -165,7 +171,12 @@ def test_a_fork_is_made_shown_started_and_proven(tmp_path: Path) -> None:
     (fork,) = [harness for harness in status.objects if harness["harness"] == "other"]
     assert (fork["status"], fork["current_step"], fork["attempt"], fork["owned"]) == ("new", 3, 1, False)
     assert "forked from 'buying' at step 3; start it to continue from there" in shown.out
-    assert [one.code for one in (taken, missing, bad, *proofs, again)] == [2, 2, 2, 0, 0, 0]
+    assert [one.code for one in (taken, missing, bad, *more, deep, deeper, again)] == [2] * 8 + [0] * 4
+    assert "expected STEP or --at, got neither" in more[0].err
+    assert "expected STEP or --at, got both" in more[1].err
+    assert "expected STEP, or STEP/CALLS, such as 12 or 12/3, got '2/'" in more[2].err
+    assert "expected a step from 1 up before the slash, got '0/1'" in more[3].err
+    assert "step 2 has 0 model calls: expected at least 1" in more[4].err
     assert state_at(path, "other", 6)["fills"] == [1, 2, 3, 400, 500, 600]
 
 
