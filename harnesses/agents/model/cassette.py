@@ -124,14 +124,14 @@ def _question(provider: str, request: ModelRequest) -> dict[str, Any]:
     """Return what a request is found by, without what is empty: so that it is found when requests have further fields."""
     body: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(request))
     del body["metadata"]
-    return {"model": {"provider": provider, **_without_empty(body)}}
+    return {"model": {"provider": provider, **cast(dict[str, Any], _without_empty(body))}}
 
 
-def _without_empty(value: Any) -> Any:
+def _without_empty(value: Json) -> Json:
     if isinstance(value, list):
-        return [_without_empty(item) for item in cast(list[Any], value)]
+        return [_without_empty(item) for item in value]
     if isinstance(value, dict):
-        kept = {key: _without_empty(item) for key, item in cast(dict[str, Any], value).items()}
+        kept = {key: _without_empty(item) for key, item in value.items()}
         return {key: item for key, item in kept.items() if item is not None and item is not False and item not in ("", [], {})}
     return value
 
