@@ -152,6 +152,7 @@ class _Usage(msgspec.Struct):
 class _Response(msgspec.Struct):
     id: str | None = None
     model: str | None = None
+    status: str | None = None
     output: list[_Item] | None = None
     usage: _Usage | None = None
     error: Any = None
@@ -213,7 +214,8 @@ class ItemReader:
                 yield ToolCallDelta(item.call_id or "", item.name or "", text)
             case "response.completed" | "response.incomplete" if event.response is not None:
                 self._response = event.response
-                self._cut_by = str(as_mapping(event.response.incomplete_details).get("reason") or "")
+                reason = as_mapping(event.response.incomplete_details).get("reason")
+                self._cut_by = str(reason or ("max_output_tokens" if event.response.status == "incomplete" else ""))
                 self.is_complete = True
             case kind if text and kind in _TEXT:
                 yield TextDelta(text)
