@@ -6,17 +6,24 @@ import copy
 import os
 import pickle
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from harnesses import BaseHarness
+from harnesses.agents import ModelAgent
 from harnesses.agents.model.errors import AuthenticationFailed
 from harnesses.agents.model.providers.anthropic_provider import AnthropicProvider
 from harnesses.agents.model.providers.credentials import Credential
+from harnesses.agents.sandbox import environment_within
 from harnesses.errors import HarnessMisuse, NotReady
 from harnesses.files.private_files import concealed_names
 from harnesses.redaction import redact, redact_text
+from orchestrator import Orchestrator
+from orchestrator.outcome import OutcomeKind
 from tests.harnesses.agents.model.provider_dialects import REQUEST
+from tests.model_server import ModelServer
 
 KEY, OTHER = "plain words of a key", "other words of a key"
 """Nothing about them tells that they are secrets."""
@@ -132,3 +139,42 @@ async def test_the_key_is_in_no_error(caplog: pytest.LogCaptureFixture) -> None:
         assert KEY not in f"{error} {error!r}"
         error = error.__cause__ or error.__context__
     assert KEY not in caplog.text
+
+
+def test_the_key_is_in_no_environment_of_a_command_whatever_its_variable_is_called() -> None:
+    Credential(KEY)
+
+    assert environment_within({"GREETING": KEY, "ANTHROPIC_API_KEY": "sk-ant-x", "LANG": "C"}) == {"LANG": "C"}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+class Telling(BaseHarness[int, str, str]):
+    """Asks a model, and tells what it said."""
+
+    def __init__(self, agent: ModelAgent) -> None:
+        super().__init__(0)
+        self.agent = agent
+
+    async def execute(self) -> AsyncIterator[tuple[str, str]]:
+        said = await self.run_agent(self.agent, "hello")
+        self.log(said)
+        yield "hello", said
+
+
+async def test_a_key_that_a_model_repeats_is_in_no_record_of_the_run(
+    model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    model_server.answers("hello", f"Your key is {KEY}, and I tell it to everybody.")
+    agent = ModelAgent("anthropic:some-model", base_url=model_server.anthropic_url)
+    with (tmp_path / "run.log").open("w") as log:
+        async with Orchestrator(tmp_path / "run.db", log=log, handle_signals=False) as orchestrator:
+            outcome = await orchestrator.start(Telling(agent), name="telling").wait()
+
+    assert outcome.kind is OutcomeKind.FINISHED
+    written = contents(tmp_path)
+    assert b"tell it to everybody" in b"".join(written.values())
+    assert [name for name, content in written.items() if KEY.encode() in content] == []
