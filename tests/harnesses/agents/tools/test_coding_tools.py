@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from harnesses.agents.sandbox import Sandbox
 from harnesses.agents.tools import coding_tools as coding
 from harnesses.agents.tools.coding_tools import coding_tools
 from harnesses.agents.tools.confined_files import ConfinedFolder, OutsideFolder
@@ -399,3 +400,21 @@ async def test_tools_need_a_directory(place):
     with pytest.raises(HarnessMisuse, match="working directory"):
         async with opened(*coding_tools()) as call:
             await call("read", path="a")
+
+
+@pytest.mark.skipif(not Sandbox().works(), reason="bubblewrap does not work here")
+async def test_a_command_in_the_sandbox_changes_only_the_directory_and_has_no_network(place):
+    commands = {
+        "echo inside > made.txt": 0,
+        f"echo outside > {place.parent}/secret.txt": None,
+        "echo '[core]' >> .git/config": 1,
+        "exec 3<>/dev/tcp/127.0.0.1/22": 1,
+    }
+    git = (place / ".git" / "config").read_text()
+    for command, code in commands.items():
+        said = await coding.run(command, setting(place, sandbox=Sandbox()))
+        assert code is None or said.startswith(f"exit code {code}"), said
+
+    assert (place / "made.txt").read_text() == "inside\n"
+    assert (place.parent / "secret.txt").read_text() == SECRET
+    assert (place / ".git" / "config").read_text() == git
