@@ -3,8 +3,10 @@
     command ──HTTP(S)_PROXY──► forwarder ──Unix socket──► proxy ──► host
               within the sandbox                          decides by name and port, resolves, judges the address, connects
 
-CONNECT is a tunnel. A request for `http://…` is sent on with its path alone, and its connection carries no other request to
-another host. Invariant: the address that was judged is the one that is connected to.
+CONNECT is a tunnel. A request for `http://…` is sent on with its path alone; the client is told to close its connection behind
+the answer, whatever the host says, so that it carries no request to another host.
+
+Invariant: the address that was judged is the one that is connected to.
 
 Limits: `MOST_CONNECTIONS` at once, further ones are closed; a request head has at most `_MOST_HEAD_BYTES` and `_HEAD_S`
 seconds.
@@ -32,6 +34,7 @@ _CHUNK = 65_536
 _BACKLOG = 64
 _REQUEST = re.compile(rb"(?P<method>[A-Z]{1,20}) (?P<target>[\x21-\x7e]{1,8192}) HTTP/1\.[01]\r\n")
 _AUTHORITY = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]{1,255}):(?P<port>\d{1,5})\Z")
+_INTERIM = re.compile(rb"HTTP/1\.[01] 1\d\d")
 _HOP = re.compile(rb"(?im)^(?:connection|proxy-[a-z-]+|keep-alive|upgrade):[^\n]*\n")
 
 
@@ -112,22 +115,40 @@ async def _answer(client: trio.SocketStream, rules: Sequence[HostRule], refuse: 
             await host.send_all(rest)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_copy, client, host)
+            if asked.forward:
+                await _send_head(host, client)
             await _copy(host, client)
             nursery.cancel_scope.cancel()
 
 
-async def _read_head(client: trio.SocketStream) -> tuple[bytes, bytes]:
-    """Return the head of a request, empty if there is none, and what has been read behind it."""
-    read = bytearray()
+async def _read_head(stream: trio.SocketStream, read: bytes = b"") -> tuple[bytes, bytes]:
+    """Return the head of a message, empty if there is none, and what has been read behind it.
+
+    Args:
+        read: what has been read already.
+    """
     while len(read) <= _MOST_HEAD_BYTES:
-        chunk = await client.receive_some(_CHUNK)
+        head, end, rest = read.partition(b"\r\n\r\n")
+        if end:
+            return head + b"\r\n", rest
+        chunk = await stream.receive_some(_CHUNK)
         if not chunk:
             break
         read += chunk
-        head, end, rest = bytes(read).partition(b"\r\n\r\n")
-        if end:
-            return head + b"\r\n", rest
     return b"", b""
+
+
+async def _send_head(host: trio.SocketStream, client: trio.SocketStream) -> None:
+    """Send the head of an answer on, and tell the client that no other request follows on its connection."""
+    head, rest = await _read_head(host)
+    while _INTERIM.match(head):
+        await client.send_all(head + b"\r\n")
+        head, rest = await _read_head(host, rest)
+    line, _, fields = head.partition(b"\r\n")
+    if not line.startswith(b"HTTP/1."):
+        await _say(client, "502 Bad Gateway", "the host did not answer in HTTP/1.1")
+        return
+    await client.send_all(b"%b\r\n%bConnection: close\r\n\r\n%b" % (line, _HOP.sub(b"", fields), rest))
 
 
 def read_request(head: bytes) -> _Asked | None:

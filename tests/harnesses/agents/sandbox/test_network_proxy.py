@@ -55,6 +55,24 @@ async def proxy(folder: Path, rules: Sequence[str], log: list[str]) -> AsyncGene
         nursery.cancel_scope.cancel()
 
 
+@asynccontextmanager
+async def speaking(*parts: bytes) -> AsyncGenerator[int, None]:
+    """Serve a host that answers every request with these bytes, part by part, and keeps the connection open."""
+
+    async def answer(client: trio.SocketStream) -> None:
+        await client.receive_some()
+        for part in parts:
+            await client.send_all(part)
+            await trio.sleep(0.01)
+        async for _ in client:
+            pass
+
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(partial(trio.serve_tcp, answer, 0, host="127.0.0.1"))
+        yield listeners[0].socket.getsockname()[1]
+        nursery.cancel_scope.cancel()
+
+
 async def said(path: str, request: bytes, *more: bytes) -> bytes:
     """Send a request to the proxy, further parts after each answer, and return all that comes back."""
     came = b""
@@ -93,6 +111,40 @@ async def test_a_plain_request_is_sent_on_with_its_path_alone(tmp_path: Path) ->
 
     assert came.endswith(b"hello")
     assert host.requests == [b"GET /a?b=c HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"]
+
+
+async def asked(path: str, port: int) -> bytes:
+    """Return what comes back for a plain request, as soon as it ends with its last byte."""
+    came = b""
+    with trio.fail_after(10):
+        async with await trio.open_unix_socket(path) as stream:
+            await stream.send_all(f"GET http://localhost:{port}/ HTTP/1.1\r\n\r\n".encode())
+            while not came.endswith((b"hello", b"HTTP/1.1\n")):
+                came += await stream.receive_some()
+    return came
+
+
+async def test_a_client_is_told_to_close_whatever_the_host_says(tmp_path: Path) -> None:
+    head = b"HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nKeep-Alive: timeout=5\r\nContent-Length: 5\r\n\r\nhe"
+    async with speaking(head[:20], head[20:], b"llo") as port, proxy(tmp_path, [f"localhost:{port}"], []) as path:
+        came = await asked(path, port)
+
+    assert came == b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"
+
+
+async def test_an_interim_answer_is_sent_on(tmp_path: Path) -> None:
+    interim, last = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+    async with speaking(interim + last) as port, proxy(tmp_path, [f"localhost:{port}"], []) as path:
+        came = await asked(path, port)
+
+    assert came.startswith(interim + b"HTTP/1.1 200 OK\r\n")
+
+
+async def test_a_host_that_does_not_speak_http_is_told(tmp_path: Path) -> None:
+    async with speaking(b"SSH-2.0-x\r\n\r\n") as port, proxy(tmp_path, [f"localhost:{port}"], []) as path:
+        came = await asked(path, port)
+
+    assert came.startswith(b"HTTP/1.1 502 Bad Gateway")
 
 
 @pytest.mark.parametrize("ask", ["CONNECT {}:{} HTTP/1.1\r\n\r\n", "GET http://{}:{}/ HTTP/1.1\r\n\r\n"])
