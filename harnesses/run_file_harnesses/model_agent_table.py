@@ -112,7 +112,7 @@ def _read_answer(value: object, where: str, problems: TableProblems) -> object:
 
 
 def _read_prices(value: object, where: str, problems: TableProblems) -> object:
-    return value if isinstance(value, Mapping) else read_path(value, where, problems)
+    return cast(object, value) if isinstance(value, Mapping) else read_path(value, where, problems)
 
 
 def _read_command(value: object, where: str, problems: TableProblems) -> list[str] | None:
@@ -153,8 +153,7 @@ def model_kind(read_sandbox: Reader) -> Kind:
 def missing_parts(table: Mapping[str, object]) -> Iterator[str]:
     """Yield a message for each model agent in a table that lacks its key, or the package of its provider."""
     for key, value in table.items():
-        inner = value if isinstance(value, list) else [value]
-        for one in cast(list[object], inner):
+        for one in cast(list[object], value) if isinstance(value, list) else [value]:
             if isinstance(one, Mapping):
                 yield from _missing_of(cast(Mapping[str, object], one), key)
                 yield from missing_parts(cast(Mapping[str, object], one))

@@ -73,7 +73,7 @@ def live(folder: Path, server: ModelServer, kill: str = "", *, before: list[str]
             code = run_python(*arguments, stdout=errors, stderr=errors, **options).returncode
         else:
             command = [*before, sys.executable, *arguments]
-            code = subprocess.run(command, stdout=errors, stderr=errors, check=False, **options).returncode
+            code = int(subprocess.run(command, stdout=errors, stderr=errors, check=False, **options).returncode)
     killed = code in (-signal.SIGKILL, 128 + signal.SIGKILL)
     assert killed or code == 0, f"the program ended with code {code}:\n{(folder / 'errors').read_text()[-4000:]}"
     return killed
