@@ -79,8 +79,8 @@ async def serve_proxy(
             open_now += 1
             try:
                 await _answer(client, rules, refuse)
-            except (trio.BrokenResourceError, trio.ClosedResourceError, OSError):
-                return
+            except* (trio.BrokenResourceError, trio.ClosedResourceError, OSError):
+                pass  # One side is gone: with it, this connection.
             finally:
                 open_now -= 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -60,12 +60,13 @@ async def speaking(*parts: bytes) -> AsyncGenerator[int, None]:
     """Serve a host that answers every request with these bytes, part by part, and keeps the connection open."""
 
     async def answer(client: trio.SocketStream) -> None:
-        await client.receive_some()
-        for part in parts:
-            await client.send_all(part)
-            await trio.sleep(0.01)
-        async for _ in client:
-            pass
+        with suppress(trio.BrokenResourceError):
+            await client.receive_some()
+            for part in parts:
+                await client.send_all(part)
+                await trio.sleep(0.01)
+            async for _ in client:
+                pass
 
     async with trio.open_nursery() as nursery:
         listeners = await nursery.start(partial(trio.serve_tcp, answer, 0, host="127.0.0.1"))
@@ -145,6 +146,19 @@ async def test_a_host_that_does_not_speak_http_is_told(tmp_path: Path) -> None:
         came = await asked(path, port)
 
     assert came.startswith(b"HTTP/1.1 502 Bad Gateway")
+
+
+async def test_a_client_that_is_gone_before_the_answer_harms_nobody(tmp_path: Path) -> None:
+    big = b"HTTP/1.1 200 OK\r\n\r\n" + bytes(4_000_000)
+    async with speaking(big[:20], big) as port, origin() as host:
+        async with proxy(tmp_path, [f"localhost:{port}", f"localhost:{host.port}"], []) as path:
+            for ask in ("GET http://localhost:{0}/ HTTP/1.1\r\n\r\n", "CONNECT localhost:{0} HTTP/1.1\r\n\r\nx"):
+                async with await trio.open_unix_socket(path) as stream:
+                    await stream.send_all(ask.format(port).encode())
+                await trio.sleep(0.1)
+            good = await said(path, f"CONNECT localhost:{host.port} HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n".encode())
+
+    assert good.endswith(b"hello")
 
 
 @pytest.mark.parametrize("ask", ["CONNECT {}:{} HTTP/1.1\r\n\r\n", "GET http://{}:{}/ HTTP/1.1\r\n\r\n"])
