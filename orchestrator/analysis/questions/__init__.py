@@ -15,6 +15,7 @@ from orchestrator.analysis.questions import slow_question as slow
 from orchestrator.analysis.questions import summary_question as summary
 from orchestrator.analysis.questions import throughput_question as throughput
 from orchestrator.analysis.questions import timeline_question as timeline
+from orchestrator.analysis.questions import turns_question as turns
 from orchestrator.analysis.questions import why_question as why
 
 QUESTIONS: dict[str, Callable[..., Answer]] = {
@@ -27,6 +28,7 @@ QUESTIONS: dict[str, Callable[..., Answer]] = {
     "loops": loops.answer,
     "cost": cost.answer,
     "progress": progress.answer,
+    "turns": turns.answer,
     "compare": compare.answer,
     "why": why.answer,
 }

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 REPORT = "report"
-_REPORT = ("summary", "timeline", "slow", "failures", "restarts", "throughput", "loops", "cost", "progress")
+_REPORT = ("summary", "timeline", "slow", "failures", "restarts", "throughput", "loops", "cost", "progress", "turns")
 """What is in a report: every question about one run."""
 _ROWS = 20
 """Of each table, for people."""
@@ -93,6 +93,7 @@ def analyze(*words: Annotated[str, Parameter(metavar="RUN|QUESTION")], shape: Sh
         loops        the same output, or the same few outputs, again and again
         cost         what was spent, and on what
         progress     features, trades and equity so far
+        turns        what agents asked which models, what it cost, and what was said last
         compare      compare RUN2: what got better or worse from RUN to RUN2; --match decides what belongs together
         why          why NAME [STEP]: the chain of causes behind where a harness is, or behind a step
         report       all of them about one run, best with --html
