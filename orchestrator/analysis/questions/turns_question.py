@@ -80,7 +80,7 @@ def _said(harness: str, step: int, body: str) -> Iterator[tuple[Cell, ...]]:
         yield (*place, None, "", "its messages are in a file beside the store, or encrypted")
         return
     for index, message in enumerate(cast("list[object]", messages)):
-        parts = cast("Mapping[str, Any]", message) if isinstance(message, dict) else {}
+        parts: Mapping[str, Any] = cast("Mapping[str, Any]", message) if isinstance(message, dict) else {}
         yield (*place, index, shown(str(parts.get("role", ""))), one_line(" ".join(_words(parts)), _TEXT))
 
 
@@ -101,8 +101,8 @@ def _sentences(models: Sequence[Sequence[Any]], turns: Sequence[Sequence[Any]]) 
         wrong = f" ({number(failed)} failed)" if failed else ""
         price = f", {cost} US dollars" if cost not in (None, "0") else ""
         yield (
-            f"{shown(harness)}: {shown(agent)} took {times(count, 'turn')}{ends}, with {times(calls, 'call')} of {shown(model)} "
-            f"and {times(tools, 'tool call')}{wrong}: {number(read)} tokens read, {number(written)} written{price}."
+            f"{shown(harness)}: {shown(agent)} took {times(count, 'turn')}{ends}, with {times(calls, 'call')} of "
+            f"{shown(model)} and {times(tools, 'tool call')}{wrong}: {number(read)} tokens read, {number(written)} written{price}."
         )
     unanswered = [f"step {row[1]} of {shown(row[0])} ({row[13]})" for row in turns if row[13]]
     if unanswered:
