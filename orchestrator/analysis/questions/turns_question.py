@@ -102,7 +102,8 @@ def _sentences(models: Sequence[Sequence[Any]], turns: Sequence[Sequence[Any]]) 
         price = f", {cost} US dollars" if cost not in (None, "0") else ""
         yield (
             f"{shown(harness)}: {shown(agent)} took {times(count, 'turn')}{ends}, with {times(calls, 'call')} of "
-            f"{shown(model)} and {times(tools, 'tool call')}{wrong}: {number(read)} tokens read, {number(written)} written{price}."
+            f"{shown(model)} and {times(tools, 'tool call')}{wrong}: {number(read)} tokens read, "
+            f"{number(written)} written{price}."
         )
     unanswered = [f"step {row[1]} of {shown(row[0])} ({row[13]})" for row in turns if row[13]]
     if unanswered:
