@@ -21,6 +21,7 @@ from harnesses.agents.model.errors import AuthenticationFailed, ProviderTimeout
 from harnesses.agents.model.messages import ModelUsage
 from harnesses.agents.model.model_client import ModelClient
 from harnesses.agents.model.model_tries import Tell
+from harnesses.agents.model.rate_limits import RateLimits
 from harnesses.agents.model.retry_policy import RetryPolicy
 from harnesses.budgets.budget import Budget, Spend
 from orchestrator import Orchestrator
@@ -160,3 +161,29 @@ def test_a_shared_pool_is_never_exceeded(parts: list[float], harnesses: int, cal
     assert not pool.reserved
     sent = sum(len(provider.sent) for provider in providers)
     assert sent >= min(calls, 20 * harnesses)
+
+
+async def test_harnesses_take_turns_at_a_rate_limit_without_being_told_to(autojump_clock: MockClock) -> None:
+    provider, order = ScriptedProvider(), list[str]()
+    client = ModelClient([(provider, "small")], prices=PRICES, limits=RateLimits(requests_per_minute=60))
+
+    class Flooding(BaseHarness[int, int, int]):
+        async def execute(self) -> AsyncIterator[tuple[int, int]]:
+            async with trio.open_nursery() as nursery:
+                for number in range(30 if self.name == "greedy" else 3):
+                    nursery.start_soon(self._ask, number)
+            yield 0, 0
+
+        async def _ask(self, number: int) -> None:
+            await self.run_agent(Agent(self._call), number, key=f"call {number}")
+
+        async def _call(self, run: AgentRun[int, int]) -> None:
+            await client.call(ASKED)
+            order.append(self.name)
+
+    async with Orchestrator(MemoryStore()) as orchestrator:
+        orchestrator.start(Flooding(0), name="greedy")
+        await trio.sleep(3.5)
+        begun = len(order)
+        orchestrator.start(Flooding(0), name="modest")
+    assert order[begun : begun + 7].count("modest") == 3
