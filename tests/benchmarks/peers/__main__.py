@@ -1,4 +1,4 @@
-"""Compare agents of this package and of others on one task and one model server: prints one JSON line each.
+"""`python -m tests.benchmarks.peers [NAME …]`: one JSON line for each of the agents, on one task and one model server.
 
 The task is to call a tool in each of so many rounds, and then to answer. For each agent:
 
@@ -9,8 +9,8 @@ calls_paid_again    model calls beyond those of a run that was not killed
 tools_run_again     tool calls that were made a second time
 is_answered         whether it came to its answer
 
-The other agents are installed into an environment of their own, in the user's cache. Checkpoints of Inspect AI need
-the program `restic`, which it downloads; where it is installed, a copy is put where Inspect AI looks for it.
+The other agents are installed into an environment of their own, in the user's cache. Inspect AI makes a checkpoint after each
+turn; for that it downloads the program `restic`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import ast
 import json
 import os
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,10 +36,9 @@ PACKAGES = ("inspect-ai==0.3.285", "openai-agents==0.24.0", "openai==3.54.0")
 FEW, MANY, TIMES = 5, 45, 3
 KILLED_AT, KILLED_OF = 5, 10
 _PATIENCE_S = 300
-_RESTIC = "from inspect_ai.util._restic.resolver import _current_platform, cache_path; print(cache_path(_current_platform()))"
 
 
-def main() -> int:
+def main(names: list[str]) -> int:
     others = _environment()
     agents = {
         "bare_sdk": sys.executable,
@@ -49,7 +47,8 @@ def main() -> int:
         "inspect_agent": others,
     }
     with ModelServer() as server:
-        for name, python in agents.items():
+        for name in names or agents:
+            python = agents[name]
             figures = {
                 "agent": name,
                 "lines": _lines(HERE / f"{name}.py"),
@@ -67,11 +66,6 @@ def _environment() -> str:
     if not python.exists():
         venv.create(cache, with_pip=True)
     subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES], check=True, stdout=sys.stderr)
-    restic = shutil.which("restic")
-    found = subprocess.run([python, "-c", _RESTIC], capture_output=True, text=True, check=True).stdout.strip()
-    if restic is not None and not Path(found).exists():
-        Path(found).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(restic, found)
     return str(python)
 
 
@@ -137,4 +131,4 @@ def _notes(folder: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
