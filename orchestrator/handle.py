@@ -177,6 +177,10 @@ class Handle(Generic[HandleStateT, HandleInputT, HandleOutputT]):
         """
         return Steps(self._child, self._context.recorder.store, after)
 
+    def saying(self) -> str:
+        """Return the end of the text that an agent of the harness is saying, without secrets; empty if none is."""
+        return self._child.saying()
+
     def turn_events(self) -> TurnEvents:
         """Iterate over the events of the turns of the harness's agents from now on: text, reasoning, tool calls, results.
 

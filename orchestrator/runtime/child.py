@@ -98,6 +98,11 @@ class Child:
         """Return the streamed events of its agents."""
         return self._carried.turns()
 
+    def saying(self) -> str:
+        """Return the end of the text that an agent is saying. May be called in any thread."""
+        feed = self._carried.feed
+        return "" if feed is None else feed.saying()
+
     @property
     def harness(self) -> BaseHarness[Any, Any, Any]:
         return self.record.harness

@@ -90,6 +90,8 @@ class TurnFeed:
         self._events: deque[AgentEvent] = deque(maxlen=MOST_EVENTS)
         self._news = Condition()
         self._followers = 0
+        self._is_shown = False
+        """Whether a display shows what agents say."""
         self._logs = logging.getLogger(_LOGGER).isEnabledFor(logging.DEBUG)
         self.seq = 0
         """Number of the last event that was shown."""
@@ -150,6 +152,13 @@ class TurnFeed:
             get_logger(_LOGGER).debug("turn event", agent=agent, call=call, **fields)
 
     # followers
+
+    def saying(self) -> str:
+        """Return the end of the text that an agent is saying; empty between two messages. The first call begins to follow."""
+        if not self._is_shown:
+            self._is_shown = True
+            self.follow()
+        return self.text
 
     def follow(self) -> None:
         """Begin to keep events; each call needs one of `leave`."""

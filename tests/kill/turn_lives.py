@@ -70,10 +70,13 @@ def live(folder: Path, server: ModelServer, kill: str = "", *, before: list[str]
     options: dict[str, Any] = {"cwd": ROOT, "timeout": _LONGEST_S, "env": {**os.environ, "XDG_STATE_HOME": str(folder)}}
     with (folder / "errors").open("wb") as errors:
         if before is None:
-            code = run_python(*arguments, stdout=errors, stderr=errors, **options).returncode
+            code: int = run_python(*arguments, stdout=errors, stderr=errors, **options).returncode
         else:
             command = [*before, sys.executable, *arguments]
-            code = int(subprocess.run(command, stdout=errors, stderr=errors, check=False, **options).returncode)
+            done: subprocess.CompletedProcess[bytes] = subprocess.run(
+                command, stdout=errors, stderr=errors, check=False, **options
+            )
+            code = done.returncode
     killed = code in (-signal.SIGKILL, 128 + signal.SIGKILL)
     assert killed or code == 0, f"the program ended with code {code}:\n{(folder / 'errors').read_text()[-4000:]}"
     return killed

@@ -34,6 +34,8 @@ _PERIOD_S = 0.25
 """At most four redraws a second; one takes about 20 ms of the interpreter."""
 _SHARE = 10.0
 _MOST_ROWS = 40
+_SAID = 120
+"""Characters shown of what an agent is saying."""
 _OTHER_LINES = 4
 """Of the screen: head, sums, and the line that the cursor is on."""
 _COLOURS = {
@@ -180,6 +182,7 @@ class LiveTable(View):
 
     Args:
         names: the harnesses of this run; the store may know more.
+        saying: returns what an agent of a harness is saying; it is shown in place of the last output.
 
     Raises:
         ImportError: rich is not installed.
@@ -187,12 +190,15 @@ class LiveTable(View):
 
     period_s = _PERIOD_S
 
-    def __init__(self, store: SqliteReader, names: Callable[[], Collection[str]]) -> None:
+    def __init__(
+        self, store: SqliteReader, names: Callable[[], Collection[str]], saying: Callable[[str], str] | None = None
+    ) -> None:
         from rich.console import Console
         from rich.live import Live
 
         self._store = store
         self._names = names
+        self._saying = saying
         self._kill_switch = KillSwitch(store.path)
         self._notices = Notices(store)
         self._progress = Progress()
@@ -236,6 +242,8 @@ class LiveTable(View):
         """Return the output of the last step, read when there is a new one, or why there will be none."""
         if row.cause:
             return one_line(for_store(row.cause, self._store.path))
+        if self._saying is not None and (said := self._saying(row.name)):
+            return f"… {one_line(said[-_SAID:].strip(), _SAID)}"
         known = self._outputs.get(row.name, (0, ""))
         if row.step != known[0]:
             steps = self._store.steps(row.name, after=row.step - 1, limit=1)
@@ -245,18 +253,24 @@ class LiveTable(View):
 
 
 def choose_view(
-    store: SqliteReader, names: Callable[[], Collection[str]], *, as_json: bool, file: TextIO | None = None
+    store: SqliteReader,
+    names: Callable[[], Collection[str]],
+    *,
+    as_json: bool,
+    file: TextIO | None = None,
+    saying: Callable[[str], str] | None = None,
 ) -> View:
     """Return how a run is shown: as JSON, as a table where that can be drawn, else as a line for each event.
 
     Args:
         file: where the lines go, which has to be a terminal for a table; default is standard error.
+        saying: see `LiveTable`.
     """
     if as_json:
         return JsonLines(store, sys.stdout)
     if can_be_drawn_on(os.environ) and (file is None or file.isatty()):
         try:
-            return LiveTable(store, names)
+            return LiveTable(store, names, saying)
         except ImportError:
             say(f"orchestrator: for a live display, run `{install_command('display')}`")
     return EventLines(store, file)

@@ -363,7 +363,14 @@ def _note_fault(result: Result, error: trio.TrioInternalError, orchestrator: Orc
 def _open_view(store: SqliteStore, orchestrator: Orchestrator, options: RunOptions) -> View | None:
     if options.quiet and not options.as_json:
         return None
-    view = choose_view(store, lambda: {handle.name for handle in orchestrator.handles}, as_json=options.as_json)
+
+    def saying(name: str) -> str:
+        return next((handle.saying() for handle in orchestrator.handles if handle.name == name), "")
+
+    def names() -> set[str]:
+        return {handle.name for handle in orchestrator.handles}
+
+    view = choose_view(store, names, as_json=options.as_json, saying=saying)
     view.open()
     return view
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import closing
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from harnesses import BaseHarness, StepYield
 from harnesses.effects.approval import Action, request_of
@@ -75,6 +77,21 @@ async def test_the_table_has_them_above_it(tmp_path: Path, capsys: pytest.Captur
 
     err = capsys.readouterr().err
     assert [err.count(line) for line in (r"t: step 2: seen \x1b[31mred", "t: step 5: again", "not ! at")] == [1, 1, 0]
+
+
+def test_the_table_shows_what_an_agent_is_saying(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "run.db")
+    view = LiveTable(store, lambda: ["t"], lambda name: f"{name} thinks\nthat \x1b[31mall is well")
+    view.open()
+    claim(store, "t")
+
+    view.show()
+    shown = StringIO()
+    Console(file=shown, width=200).print(view._live.renderable)  # pyright: ignore[reportPrivateUsage]
+    view.close()
+    store.close()
+
+    assert r"… t thinks that \x1b[31mall is well" in shown.getvalue()
 
 
 def test_what_is_asked_names_the_command_for_this_store(tmp_path: Path) -> None:

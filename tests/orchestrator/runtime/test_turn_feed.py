@@ -135,3 +135,13 @@ async def test_a_follower_that_never_looks_holds_up_nothing(autojump_clock: obje
         events.close()
 
     assert str(outcome) == "finished"
+
+
+async def test_a_display_gets_the_end_of_what_is_being_said_from_its_first_look_on(autojump_clock: object) -> None:
+    feed = TurnFeed("h")
+
+    assert feed.saying() == ""
+    tell(feed, said("one two three " * 20))
+    assert feed.saying().endswith("one two three one ")
+    tell(feed, said("", DONE))
+    assert feed.saying() == ""
