@@ -73,7 +73,10 @@ class FunctionTool:
         return () if self.guard is None else self.guard(arguments, setting)
 
     async def invoke(self, arguments: str, setting: ToolSetting) -> str:
-        """Call the function and return its result as text; see `Tool.invoke`. At a time limit its thread is left to itself."""
+        """Call the function and return its result as text; see `Tool.invoke`.
+
+        At a time limit the thread of a synchronous function is left to itself; one that changes files is waited for.
+        """
         given = read_arguments(self.definition.name, self.arguments, arguments)
         if self.setting_name:
             given[self.setting_name] = setting
@@ -84,7 +87,9 @@ class FunctionTool:
             await trio.lowlevel.checkpoint()
             result = call()
         else:
-            result = await trio.to_thread.run_sync(call, abandon_on_cancel=True)
+            # A thread that changes files must not go on when they are kept or restored.
+            abandons = self.effect is not ToolEffect.CHANGES_FILES
+            result = await trio.to_thread.run_sync(call, abandon_on_cancel=abandons)
         return as_text(await result if inspect.isawaitable(result) else result)
 
 

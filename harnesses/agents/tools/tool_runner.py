@@ -11,6 +11,7 @@ at a time.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Protocol
@@ -287,6 +288,8 @@ async def open_tools(
             is_source = hasattr(source, "open")
             groups.append(await stack.enter_async_context(source.open(setting)) if is_source else (source,))
         check_names(groups)
+        if (test_sandbox := getattr(setting.sandbox, "in_force", None)) is not None:
+            await trio.to_thread.run_sync(test_sandbox)  # The first test takes 0.1 s; the command guard asks for its result.
         tree = NoTree() if setting.directory is None else await WorkingTree.of(setting.directory, setting.run.log)
         async with tree:
             box = ToolBox(groups, setting, policy or ToolPolicy(), tree, timeout_s)
@@ -301,10 +304,10 @@ def named(groups: Sequence[Sequence[Tool]]) -> Iterator[_Named]:
     """Yield the tools with the names that the model uses: a server's tool whose name another tool has too is prefixed."""
     tools = [tool for group in groups for tool in group]
     names = [tool.definition.name for tool in tools]
-    taken: set[str] = set()
+    counts, taken = Counter(names), set[str]()
     for tool, name in zip(tools, names, strict=True):
         server = getattr(tool, "server", "")
-        if server and names.count(name) > 1:
+        if server and counts[name] > 1:
             name = re.sub(r"[^A-Za-z0-9_-]", "_", f"{server}__{name}")[:64]
         number, wanted = 2, name
         while name in taken:
