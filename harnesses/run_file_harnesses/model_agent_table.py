@@ -8,7 +8,8 @@
     mcp         tables, each the arguments of `McpServer`
     policy      allow, ask, deny: lists of patterns; otherwise = "ask"
     sandbox     as for a command
-    cassette    a file of recorded answers; it is replayed, unless there is a key for the model
+    cassette    a file of recorded answers, which is replayed unless there is a key for the model; or a table of
+                { path = "…", mode = "replay" | "record" | "auto" } and what else `Cassette` takes
     answer      "module:Type", for a harness that wants a typed answer
 
 Paths are relative to the file in which the table is written. All mistakes are reported together.
@@ -24,6 +25,7 @@ from typing import Any, Unpack, cast
 
 from harnesses.agents.chat.chat_policy import ChatPolicy
 from harnesses.agents.chat.model_agent import AnyTool, ModelAgent, ModelAgentOptions
+from harnesses.agents.model.cassette import Cassette, CassetteMode
 from harnesses.agents.model.messages import ModelOptions
 from harnesses.agents.model.model_client import ModelClient
 from harnesses.agents.model.providers.client_names import client_for
@@ -128,6 +130,20 @@ _SERVER: Mapping[str, Reader] = {
 }
 
 
+_CASSETTE: Mapping[str, Reader] = {
+    "path": read_path,
+    "mode": _TEXT,
+    "ignored": reader_of(dict[str, str]),
+    "live": _TEXTS,
+}
+
+
+def _read_cassette(value: object, where: str, problems: TableProblems) -> Cassette | Path | None:
+    if isinstance(value, Mapping):
+        return make_from(Cassette, cast(object, value), where, problems, readers=_CASSETTE)
+    return read_path(value, where, problems)
+
+
 def model_kind(read_sandbox: Reader) -> Kind:
     """Return the kind of table that describes a model agent.
 
@@ -145,7 +161,8 @@ def model_kind(read_sandbox: Reader) -> Kind:
         "options": partial(make_from, ModelOptions, readers={"stop": reader_of(tuple[str, ...])}),
         "chat": partial(make_from, ChatPolicy),
         "sandbox": read_sandbox,
-        **dict.fromkeys(("key_file", "cassette", "directory"), read_path),
+        "cassette": _read_cassette,
+        **dict.fromkeys(("key_file", "directory"), read_path),
     }
     return Kind(make_model_agent, "model", _read_model, readers)
 
@@ -167,8 +184,9 @@ def _missing_of(table: Mapping[str, object], where: str) -> Iterator[str]:
     client = attempt(lambda: client_for(model, **cast(Any, given)), where, TableProblems(""))
     if client is None:
         return
-    is_replayed = isinstance(table.get("cassette"), str) and Path(str(table["cassette"])).suffix != ""
-    yield from _missing(client, model, where, is_replayed=is_replayed)
+    cassette = table.get("cassette")
+    records = isinstance(cassette, Mapping) and cast(Mapping[str, object], cassette).get("mode") == CassetteMode.RECORD
+    yield from _missing(client, model, where, is_replayed=cassette is not None and not records)
     if table.get("mcp") and find_spec("mcp") is None:
         yield f"{where}: mcp: the package mcp is not installed: expected the extra `mcp`; run `{install_command('mcp')}`"
 

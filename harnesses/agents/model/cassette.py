@@ -31,6 +31,7 @@ from harnesses.agents.model.messages import (
     ToolCallDelta,
 )
 from harnesses.agents.model.provider import ModelProvider
+from harnesses.errors import HarnessMisuse
 
 __all__ = ["Cassette", "CassetteMiss", "CassetteMode"]
 
@@ -54,6 +55,9 @@ class Cassette:
         ignored: regular expressions of what differs from run to run, such as paths of temporary folders, with what replaces
             it. It is replaced in what is recorded, and in what is looked up.
         live: names of tools that are called in a replay too, besides those that only change files: commands that write some.
+
+    Raises:
+        HarnessMisuse: there is no such mode.
     """
 
     def __init__(
@@ -65,6 +69,9 @@ class Cassette:
         live: Iterable[str] = (),
     ) -> None:
         self.path = Path(path)
+        if mode not in set(CassetteMode):
+            modes = ", ".join(CassetteMode)
+            raise HarnessMisuse(f"cassette {path}: mode: expected one of {modes}, got {mode!r:.100}; correct it")
         self.mode = CassetteMode(mode)
         self.live = frozenset(live)
         self._file = CassetteFile(self.path, dict(ignored or {}))

@@ -73,3 +73,30 @@ def test_a_recorded_agent_and_one_on_this_machine_need_no_key(monkeypatch: pytes
 
     assert list(missing_parts({"agent": {"model": "anthropic:claude-sonnet-4-5", "cassette": "a.jsonl"}})) == []
     assert list(missing_parts({"agents": {"*": [{"model": "openai-chat:small", "base_url": URL}]}})) == []
+
+
+def test_a_cassette_may_be_a_table_with_its_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-0123456789abcdef")
+
+    def cassette_of(mode: str) -> str:
+        table = {"model": "anthropic:claude-sonnet-5", "cassette": {"path": "a.jsonl", "mode": mode, "live": ["run"]}}
+        agent, problems = read(table, tmp_path)
+        assert problems == []
+        assert isinstance(agent, ModelAgent)
+        return agent.client.models[0][0].account
+
+    assert cassette_of("replay") == f"cassette {tmp_path / 'a.jsonl'}"
+    assert cassette_of("record").startswith("https://api.anthropic.com ")
+    assert cassette_of("auto").startswith("https://api.anthropic.com ")
+    _, problems = read({"model": "anthropic:x", "cassette": {"path": "a.jsonl", "mode": "rewind"}}, tmp_path)
+    assert "expected one of replay, record, auto, got 'rewind'" in "\n".join(problems)
+
+
+def test_a_cassette_that_records_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+
+    def missing(mode: str) -> list[str]:
+        return list(missing_parts({"agent": {"model": "anthropic:x", "cassette": {"path": "a", "mode": mode}}}))
+
+    assert missing("replay") == missing("auto") == []
+    assert "has no key" in missing("record")[0]
