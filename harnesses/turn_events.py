@@ -24,6 +24,8 @@ class TurnEventKind(StrEnum):
     TOOL_STARTED = "tool_started"
     TOOL_FINISHED = "tool_finished"
     MESSAGE_COMPLETE = "message_complete"
+    MESSAGE_RESTARTED = "message_restarted"
+    """The request failed in mid-stream (`error`) and is made again: what was streamed of this message is superseded."""
     TOOL_ROUND_LIMIT = "tool_round_limit"
     """The agent reached the maximum number of tool rounds."""
     TURN_COMPLETE = "turn_complete"

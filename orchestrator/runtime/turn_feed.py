@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import trio
 from attrs import define, evolve, field, frozen
@@ -28,6 +28,7 @@ MOST_EVENTS = 1_000
 """Events that are kept for followers."""
 MOST_STREAMS = 64
 """Texts in pieces at the same time; a further one is searched piece by piece."""
+_ENDS = (TurnEventKind.MESSAGE_COMPLETE, TurnEventKind.MESSAGE_RESTARTED, TurnEventKind.TURN_COMPLETE)
 _DELTAS = frozenset((TurnEventKind.TEXT_DELTA, TurnEventKind.THINKING_DELTA, TurnEventKind.TOOL_CALL_DELTA))
 _LOGGER = "orchestrator.turns"
 
@@ -102,11 +103,11 @@ class TurnFeed:
         """Take an event of an agent. Neither waits nor raises."""
         if not isinstance(event, TurnEvent):
             return
-        told = cast(TurnEvent[Any], event)
+        told: TurnEvent[Any] = event
         if told.kind in _DELTAS:
             self._take_piece(told, agent, call, step)
             return
-        if told.kind in (TurnEventKind.MESSAGE_COMPLETE, TurnEventKind.TURN_COMPLETE):
+        if told.kind in _ENDS:
             self._end_streams(agent, call, step)
         if self._is_followed:
             self._show(self._clean(told), agent, call, step)
