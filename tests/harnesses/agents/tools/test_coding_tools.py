@@ -242,10 +242,11 @@ def swapping(place: Path) -> Iterator[Path]:
 
     def swap() -> None:
         while not done.is_set():
-            os.rename(inside, aside)
-            os.rename(link, inside)
-            os.rename(inside, link)
-            os.rename(aside, inside)
+            for old, new in ((inside, aside), (link, inside), (inside, link), (aside, inside)):
+                try:
+                    os.rename(old, new)
+                except OSError:  # A write has made the folder anew in the moment in which it was missing.
+                    shutil.rmtree(inside, ignore_errors=True)
 
     thread = threading.Thread(target=swap)
     thread.start()
