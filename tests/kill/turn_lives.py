@@ -67,15 +67,13 @@ def live(folder: Path, server: ModelServer, kill: str = "", *, before: list[str]
     if not (folder / "work" / ".git").exists():
         subprocess.run(["git", "init", "-q", "work"], cwd=folder, check=True, env={**os.environ, **_GIT})
     arguments = ["-m", "tests.kill.turn_child", str(folder), "--url", server.openai_url, "--kill", kill]
-    options: dict[str, Any] = {"cwd": ROOT, "timeout": _LONGEST_S, "env": {**os.environ, "XDG_STATE_HOME": str(folder)}}
+    env = {**os.environ, "XDG_STATE_HOME": str(folder)}
     with (folder / "errors").open("wb") as errors:
         if before is None:
-            code: int = run_python(*arguments, stdout=errors, stderr=errors, **options).returncode
+            code: int = run_python(*arguments, cwd=ROOT, env=env, stdout=errors, stderr=errors, timeout=_LONGEST_S).returncode
         else:
             command = [*before, sys.executable, *arguments]
-            done: subprocess.CompletedProcess[bytes] = subprocess.run(
-                command, stdout=errors, stderr=errors, check=False, **options
-            )
+            done = subprocess.run(command, cwd=ROOT, env=env, stdout=errors, stderr=errors, timeout=_LONGEST_S, check=False)
             code = done.returncode
     killed = code in (-signal.SIGKILL, 128 + signal.SIGKILL)
     assert killed or code == 0, f"the program ended with code {code}:\n{(folder / 'errors').read_text()[-4000:]}"
