@@ -14,6 +14,7 @@ import trio
 
 from harnesses.agents.sandbox import Sandbox
 from harnesses.agents.tools import coding_tools as coding
+from harnesses.agents.tools import confined_files
 from harnesses.agents.tools.coding_tools import coding_tools
 from harnesses.agents.tools.confined_files import ConfinedFolder, OutsideFolder
 from harnesses.agents.tools.tool import ToolError, ToolSetting
@@ -266,6 +267,26 @@ def test_a_link_that_is_swapped_in_during_the_walk_leads_nowhere(swapping):
 
     assert seen == {b"inside"}
     assert (swapping.parent / "secret.txt").read_text() == SECRET
+
+
+@pytest.mark.parametrize("part", ["door", "secret.txt"])
+def test_a_link_that_is_swapped_in_between_the_look_and_the_opening_is_not_followed(place, monkeypatch, part):
+    (place / "door").mkdir()
+    (place / "door" / "secret.txt").write_text("inside")
+    look = confined_files._link_at
+
+    def swap(folder: int, name: str) -> str | None:
+        found = look(folder, name)
+        if name == part:
+            here = place / "door" if part == "door" else place / "door" / part
+            os.rename(here, place / "aside")
+            here.symlink_to(place.parent if part == "door" else place.parent / part)
+        return found
+
+    monkeypatch.setattr(confined_files, "_link_at", swap)
+    with pytest.raises(ToolError):
+        ConfinedFolder(place).read("door/secret.txt")
+    assert (place / "door").resolve() == place.parent or (place / "door" / part).is_symlink()
 
 
 # patches
