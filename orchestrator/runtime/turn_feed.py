@@ -103,7 +103,7 @@ class TurnFeed:
         """Take an event of an agent. Neither waits nor raises."""
         if not isinstance(event, TurnEvent):
             return
-        told: TurnEvent[Any] = event
+        told: TurnEvent[Any] = cast(Any, event)
         if told.kind in _DELTAS:
             self._take_piece(told, agent, call, step)
             return
