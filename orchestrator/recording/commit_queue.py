@@ -121,8 +121,9 @@ class Batch:
     @property
     def is_large(self) -> bool:
         """Whether a value in it may go to a file, which takes longer than a row."""
-        effects = any(slot.effect is not None and len(slot.effect.body) > LARGE_BYTES for slot in self.effects)
-        return effects or any(len(note.body) > LARGE_BYTES for slot in self.steps if slot.notes for note in slot.notes)
+        if self.effects and any(slot.effect is not None and len(slot.effect.body) > LARGE_BYTES for slot in self.effects):
+            return True
+        return any(slot.notes and any(len(note.body) > LARGE_BYTES for note in slot.notes) for slot in self.steps)
 
     def commit(self, store: Store, *, wait: bool) -> Committed:
         steps: list[Any] = [slot.row for slot in self.steps]

@@ -125,11 +125,14 @@ class SqliteStore(SqliteReader):
         """Write all of it in one transaction; see `Store.commit`."""
         if os.getpid() != self._pid:
             raise StoreUnusable(self._describe_fork())
-        files = {place: found for place, row in enumerate(effects) if (found := self._files.stage(row.kind, row.body))}
+        files: dict[int, tuple[str, Staged]] = {}
+        of_forks: list[Staged] = []
+        if effects:
+            files = {at: found for at, row in enumerate(effects) if (found := self._files.stage(row.kind, row.body))}
         if files:
             effects = [row._replace(body=files[at][0]) if at in files else row for at, row in enumerate(effects)]
-        of_forks: list[Staged] = []
-        operations = [self._staged_fork(one, of_forks) if isinstance(one, Fork) else one for one in operations]
+        if operations:
+            operations = [self._staged_fork(one, of_forks) if isinstance(one, Fork) else one for one in operations]
         if not isinstance(self._cipher, Plain):
             steps = [hidden_row(self._cipher, row) for row in steps]
             effects = [row._replace(body=hide_body(self._cipher, row.kind, row.body)) for row in effects]
