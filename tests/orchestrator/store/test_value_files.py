@@ -18,6 +18,8 @@ from harnesses.effects.effect import EffectOutcome
 from harnesses.effects.once import Effects
 from harnesses.files.private_files import is_concealed
 from orchestrator import Orchestrator, SqliteStore, StoreCorrupt, StoreUnusable
+from orchestrator.cli.doctor import doctor_store
+from orchestrator.cli.doctor.doctor_model import Level
 from orchestrator.codec import decode
 from orchestrator.history.forking import fork
 from orchestrator.store import SqliteReader
@@ -27,6 +29,7 @@ from orchestrator.store.file.value_files import files_folder
 from orchestrator.store.pruning.prune_plan import Rule
 from orchestrator.store.pruning.prune_store import prune, survey
 from orchestrator.store.store_protocol import Claimed
+from tests.orchestrator.commanding import Command
 from tests.tampering.proof import judge
 from tests.zygote import Program
 
@@ -183,6 +186,28 @@ def test_the_next_owner_removes_what_no_record_names_and_names_what_one_does(pat
 
     assert files(path) == [file, file.parent / "notes.txt"]
     assert judge(path)[1] == []
+
+
+def test_the_doctor_counts_the_files_and_names_what_no_record_does(path: Path) -> None:
+    made(path, large("x"))
+
+    (well,) = doctor_store.files(path)
+    (files_folder(path) / ("0" * 64)).write_text("left by a prune that was killed")
+    (warning,) = doctor_store.files(path)
+
+    assert (well.level, well.finding.startswith("1 large values, 64 kB, are in files in")) == (Level.PASS, True)
+    assert (warning.level, warning.finding.startswith("1 of the files in")) == (Level.WARN, True)
+
+
+def test_commands_say_that_a_result_is_in_a_file_and_what_prune_removes(path: Path) -> None:
+    made(path, large("x"), *range(150))
+
+    with Command(path.parent) as command:
+        shown, gone = command.each(["effects", "--all", "--json"], ["prune", "--keep", "10", "--context", "10"])
+
+    assert shown.objects[0]["result"] is None
+    assert shown.objects[0]["file"]["bytes"] == LARGE_BYTES + 2
+    assert f"1 files with large values taken away, {LARGE_BYTES + 2:,} bytes" in gone.out
 
 
 def test_a_reader_finds_a_file_that_was_not_renamed(path: Path) -> None:
