@@ -72,6 +72,18 @@ async def test_a_budget_that_is_too_small_for_the_next_call_ends_the_harness(aut
     assert provider.requests == []
 
 
+async def test_a_turn_goes_on_where_it_was_when_its_budget_is_raised(autojump_clock: object) -> None:
+    provider = scripted(says("", calls("act", '{"what": "x"}')), says("", calls("act", '{"what": "y"}', "c2")), says("done"))
+    store, harness = MemoryStore(), Asking(ModelAgent(provider.client(), tools=[act]), "q")
+
+    assert "tool_calls" in str(await run(harness, store, budget=Budget(tool_calls=1)))
+    assert len(provider.requests) == 2
+    assert str(await run(harness, store, budget=Budget(tool_calls=5))) == "finished"
+
+    assert len(provider.requests) == 3
+    assert [result.text for message in provider.requests[-1].messages for result in message.results] == ["did x", "did y"]
+
+
 async def test_a_session_goes_on_over_steps_and_restarts(autojump_clock: object) -> None:
     store, provider = MemoryStore(), scripted(says("first"), says("second"), says("third"))
     agent = ModelAgent(provider.client(), session="talk", system="You are brief.")
