@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from orchestrator.analysis.answers.answer import Answer, Cell, Table, listed, moment, money, number, shown, times
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.frames.run_tables import what_is_gone
+from orchestrator.analysis.frames.run_tables import look, what_is_gone, what_was_copied
 from orchestrator.analysis.questions.record_scan import harnesses
 from orchestrator.text.json_text import object_of
 from orchestrator.text.terminal_text import one_line
@@ -23,17 +23,20 @@ _SUMS = (
     "sum(tool_errors)::BIGINT, sum(input_tokens)::BIGINT, sum(cached_tokens)::BIGINT, sum(output_tokens)::BIGINT, sum(cost), "
     "sum(compactions)::BIGINT"
 )
+_OWN = "list_contains(?, harness) AND {step} > coalesce((SELECT max(copied) FROM remaining m WHERE m.harness = t.harness), 0)"
+"""Turns of a harness itself: those of steps that a fork has copied were taken, and paid, by its origin."""
 _MODELS = f"""
-    SELECT harness, agent, model, {_SUMS} FROM transcripts WHERE list_contains(?, harness)
+    SELECT harness, agent, model, {_SUMS} FROM transcripts t WHERE {_OWN.format(step="step_number")}
     GROUP BY ALL ORDER BY sum(cost) DESC, turns DESC, harness, agent, model
 """
 _TURNS = f"""
     SELECT harness, step_number, agent, session, turn, model, model_calls, tool_calls, tool_errors, input_tokens,
            output_tokens, cost, stop_reason, error, "timestamp"
-    FROM transcripts WHERE list_contains(?, harness) ORDER BY cost DESC, input_tokens + output_tokens DESC, seq LIMIT {_MOST}
+    FROM transcripts t WHERE {_OWN.format(step="step_number")}
+    ORDER BY cost DESC, input_tokens + output_tokens DESC, seq LIMIT {_MOST}
 """
 _SAID = f"""
-    SELECT harness, step, body::VARCHAR FROM records WHERE kind = 'transcript' AND list_contains(?, harness)
+    SELECT harness, step, body::VARCHAR FROM records t WHERE kind = 'transcript' AND {_OWN.format(step="step")}
     ORDER BY seq DESC LIMIT {_NEWEST}
 """
 _COUNTS = "turns without_answer model_calls tool_calls tool_errors input_tokens cached_tokens output_tokens cost compactions"
@@ -47,13 +50,16 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
         UsageError: there is no such harness.
     """
     names = harnesses(run, harness)
+    look(run)
     models = [(*row[:11], money(row[11]), row[12]) for row in run.rows(_MODELS, [names])]
     turns = [
         (*row[:11], money(row[11]), row[12], one_line(row[13], _TEXT), moment(row[14])) for row in run.rows(_TURNS, [names])
     ]
     said = [row for record in reversed(run.rows(_SAID, [names])) for row in _said(*record)]
     tables = (
-        Table("models", f"harness agent model {_COUNTS}", models, _COST),
+        Table(
+            "models", f"harness agent model {_COUNTS}", models, " ".join(filter(None, (_COST, what_was_copied(run, names))))
+        ),
         Table(
             "turns",
             "harness step agent session turn model model_calls tool_calls tool_errors input_tokens output_tokens cost "

@@ -15,6 +15,7 @@ from harnesses.agents.model.transcript import ModelRound, Transcript, as_record
 from orchestrator import Orchestrator, analysis
 from orchestrator.analysis.analysis_report import html
 from orchestrator.analysis.questions import turns_question as turns
+from orchestrator.history import fork
 
 USAGE = ModelUsage(input_tokens=1000, cached_tokens=400, output_tokens=50)
 CALL = ToolCall(id="c", name="read", arguments='{"path": "<b>a.py"}')
@@ -76,6 +77,14 @@ def test_turns_are_summed_by_agent_and_model_and_told(runs: list[Path], kind: in
         "1,000 tokens read, 50 written, 1 US dollars."
     )
     assert told.sentences[-1] == "Turns without an answer: step 2 of builder (TurnFailed: refused)."
+
+
+def test_turns_that_a_fork_has_copied_are_those_of_its_origin(runs: list[Path], tmp_path: Path) -> None:
+    copied = tmp_path / "run.db"
+    fork(runs[0], "builder", 3, to="other", into=copied)
+
+    with analysis.open(copied) as run:
+        assert turns.answer(run).tables[0].rows == ()
 
 
 def test_what_was_said_is_text_in_the_report(runs: list[Path]) -> None:
