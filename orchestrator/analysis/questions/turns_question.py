@@ -40,7 +40,7 @@ _SAID = f"""
     ORDER BY seq DESC LIMIT {_NEWEST}
 """
 _COUNTS = "turns without_answer model_calls tool_calls tool_errors input_tokens cached_tokens output_tokens cost compactions"
-_COST = "cost in US dollars; 0 for models without a price"
+_COST = "cost in US dollars; 0 for models without a price."
 
 
 def answer(run: Run, *, harness: str | None = None) -> Answer:
