@@ -513,6 +513,7 @@ class Orchestrator:
             lag_s=now_s() - trio.current_time(),
             redacted=options.redact,
             most=options.max_record_bytes,
+            take_span=lambda: self.beside.take_span,
             why_cancelled=shutdown.why_cancelled,
         )
 

@@ -16,6 +16,7 @@ from typing import Any, cast
 import trio
 from attrs import define, field, frozen
 
+from harnesses.agent_spans import AgentSpan
 from harnesses.diagnostics.extras import install_command
 from orchestrator.control import control_server as serving
 from orchestrator.control.control_api import Api, wait_of
@@ -221,6 +222,11 @@ class RunServices:
             return
         self._spans = TraceFollower(store, send, exporter.shutdown if ours else lambda: None)
         services.start_soon(self._spans.run, self._recorder)
+
+    @property
+    def take_span(self) -> Callable[[str, int, int, AgentSpan], None] | None:
+        """Takes the spans of agents; None without traces."""
+        return None if self._spans is None else self._spans.take
 
     async def finish(self, seconds: float) -> None:
         """Wait until the last responses, metrics and spans are sent, at most `seconds`."""

@@ -7,6 +7,7 @@ scope, a leaked nursery or a stray cancellation breaks only that task.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from math import inf
 from typing import Any, cast
 
@@ -14,7 +15,7 @@ import trio
 from attrs import define, evolve, frozen
 
 from harnesses.agent_bill import Charger
-from harnesses.agent_spans import SpanSink
+from harnesses.agent_spans import AgentSpan, SpanSink
 from harnesses.attachments import MAX_ATTACHED, Attachment, turns_of
 from harnesses.base import BaseHarness
 from harnesses.budgets.spending import BudgetAccount
@@ -69,6 +70,8 @@ class RunContext:
     """Whether secrets are removed from what is recorded."""
     most: int = MAX_RECORD_BYTES
     """Limit on the size of one record, bytes."""
+    take_span: Callable[[], Callable[[str, int, int, AgentSpan], None] | None] = lambda: None
+    """Returns what takes the spans of agents: name, attempt and step of the harness, and the span; None without traces."""
     why_cancelled: Callable[[], str] = lambda: "cancelled"
     """Returns why everything is cancelled from outside."""
 
@@ -169,12 +172,17 @@ class Actor:
         if self.governor is not None:
             self.governor.restore(self.savings.governance, lambda: harness.state)
         self.rule = spec.rule
-        self.spans: SpanSink | None = None
         self._attached: list[Attachment] | None = None
         self._attached_characters = 0
         self._exit: Exit | None = None
         self._lost = False
         self._output: Output | None = None
+
+    @property
+    def spans(self) -> SpanSink | None:
+        """Where spans of agents go; see `Runtime.spans`."""
+        take = self._context.take_span()
+        return None if take is None else partial(take, self.name, self._id.attempt, self._harness.current_step + 1)
 
     def run(self) -> Awaitable[Exit]:
         """Run one attempt to its end. Raises only `Cancelled`, and only for a cancellation from outside.

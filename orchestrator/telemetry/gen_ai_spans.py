@@ -17,8 +17,9 @@ from typing import Any, Protocol, cast
 
 from attrs import define, evolve, field
 
+from harnesses.agent_spans import AgentSpan
 from harnesses.effects.effect_scopes import agent_of
-from orchestrator.telemetry.span import Span, Value, object_in, text_of
+from orchestrator.telemetry.span import Span, Value, id_of, object_in, text_of
 
 _ROUND = re.compile(r"((?:[^/]+/)*?[^/:#]+(?::[^/]*|#\d+)/)(?:request|round/(\d+)(?:/tool/(\d+)|(/summary(?:/call)?))?)")
 """Keys of the effects of a model agent: scope, number of the round, number of the tool call, and the rest."""
@@ -247,3 +248,32 @@ def _model_of(fields: Mapping[str, Any]) -> tuple[str, str]:
     """Return the conventional name of the provider, and the model, of a record that has `provider:model`."""
     provider, _, model = text_of(fields.get("model") or "").partition(":")
     return _PROVIDERS.get(provider, provider), model
+
+
+def told_span(run: str, harness: str, attempt: int, step: int, told: AgentSpan) -> Span | None:
+    """Return a span that an agent made by itself, below its step; None for a model call, which is told by its record."""
+    if told.attributes.get("gen_ai.operation.name") == "chat":
+        return None
+    above = told.parent
+    while above is not None and above.attributes.get("gen_ai.operation.name") == "chat":
+        above = above.parent
+    step_id = id_of(8, run, harness, attempt, "step", step)
+    own: dict[str, Value] = {
+        # Not more than its type promises is expected of an author's attributes.
+        text_of(name): value if isinstance(value, bool | int | float) else text_of(value)
+        for name, value in told.attributes.items()
+    }
+    return Span(
+        trace_id=id_of(16, run, harness, attempt),
+        span_id=_own_id(told),
+        parent_id=step_id if above is None else _own_id(above),
+        name=text_of(told.name),
+        start_us=told.start_us,
+        end_us=max(told.end_us, told.start_us),
+        attributes={"orchestrator.harness": harness, "orchestrator.run": run, "orchestrator.attempt": attempt, **own},
+        error=told.error,
+    )
+
+
+def _own_id(told: AgentSpan) -> str:
+    return id_of(8, "told", told.scope, told.name, told.start_us, id(told))

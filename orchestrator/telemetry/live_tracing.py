@@ -8,14 +8,17 @@ loses spans; their number is counted and printed. They can be sent again from th
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import trio
 
+from harnesses.agent_spans import AgentSpan
 from harnesses.diagnostics.error_groups import leaves
 from orchestrator.recording.recorder import Recorder
 from orchestrator.store.store_protocol import Store
+from orchestrator.telemetry.gen_ai_spans import told_span
 from orchestrator.telemetry.otlp_export import BATCH
 from orchestrator.telemetry.span import Span
 from orchestrator.telemetry.spans import Traces
@@ -23,6 +26,8 @@ from orchestrator.telemetry.telemetry_meter import aside
 from orchestrator.text.terminal_text import say
 
 _PAGE = 512
+_MOST_TOLD = 10_000
+"""Spans of agents' own that wait to be sent; beyond it the oldest are dropped."""
 _PAUSE_S = 1.0
 """Seconds between two checks for new records: spans are sent in batches."""
 Send: TypeAlias = Callable[[Sequence[Span]], bool]
@@ -42,6 +47,7 @@ class TraceFollower:
         self._close = close
         self._after = store.last_seq()
         self._traces = Traces()
+        self._told: deque[Span] = deque(maxlen=_MOST_TOLD)
         self._thread = trio.CapacityLimiter(1)
         self._scope = trio.CancelScope(shield=True)
         self._ended = threading.Event()
@@ -49,6 +55,11 @@ class TraceFollower:
         self._failure: str | None = None
         self.sent = 0
         self.dropped = 0
+
+    def take(self, harness: str, attempt: int, step: int, told: AgentSpan) -> None:
+        """Take a span of an agent's own, made by `AgentRun.span`. Neither waits nor raises; see `told_span`."""
+        if (span := told_span(self._store.run, harness, attempt, step, told)) is not None:
+            self._told.append(span)
 
     async def run(self, recorder: Recorder) -> None:
         """Follow until the recorder has ended and its last record was processed. Shielded, so that nothing is missed."""
@@ -84,6 +95,7 @@ class TraceFollower:
         """Send the spans of one page of records; return whether there may be more."""
         records = self._store.records(after=self._after, limit=_PAGE)
         made = [span for record in records if self._is_ours(record.run) for span in self._traces.take(record)]
+        made += [self._told.popleft() for _ in range(len(self._told))]
         for first in range(0, len(made), BATCH):
             self._send_some(made[first : first + BATCH])
         if records:

@@ -179,6 +179,29 @@ async def test_spans_of_agents_are_the_same_live_and_from_the_store(autojump_clo
     assert {span.kind for span in live if span.name.startswith("chat")} == {SpanKind.CLIENT}
 
 
+async def test_spans_that_an_agent_makes_are_sent_below_its_step_if_traces_are_wanted(
+    autojump_clock: object,
+) -> None:
+    async def work(run: AgentRun[Any, Any]) -> str:
+        with run.span("plan", {"size": 2}) as plan, run.span("draft"):
+            plan.set(result="well")
+        return "done"
+
+    exporter = InMemorySpanExporter()
+    await run(Agent(work, name="worker"), "q", traces=exporter)
+    await run(Agent(work, name="worker"), "q")
+
+    told = {span.name: span for span in exporter.get_finished_spans()}
+    plan, draft, step = told["plan"], told["draft"], told["step"]
+    assert plan.parent is not None
+    assert draft.parent is not None
+    assert plan.context is not None
+    assert step.context is not None
+    assert (plan.parent.span_id, draft.parent.span_id) == (step.context.span_id, plan.context.span_id)
+    assert plan.attributes is not None
+    assert (plan.attributes["size"], plan.attributes["result"]) == (2, "well")
+
+
 async def test_every_attribute_is_one_that_opentelemetry_defines(autojump_clock: object) -> None:
     known = {
         value
