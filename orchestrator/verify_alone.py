@@ -224,7 +224,7 @@ def look_at_files(db, path, found):
             field, name, size = map(json.loads(body)["file"].__getitem__, ("field", "sha256", "bytes"))
             ours = len(name) == 64 and not name.strip("0123456789abcdef") and ASIDE[kind] == field and size >= 0
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-            ours = False  # If a program has written something else, the seals show it.
+            continue  # If a program has written something else, the seals show it.
         if not ours:
             continue
         places = [Path(f"{path}-files", name + end) for end in ("", ".new")]

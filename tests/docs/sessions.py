@@ -38,6 +38,7 @@ _MASKS = {
     r"\b\d+(\.\d+)? ?m?s\b": "DURATION",
     r"\b(interrupted|stopped) +\d+ +\d+": "ended early",
     r"(?m)\bstep \d+$": "step",
+    r"\bafter step \d+; step \d+": "after step",
     r"\bmessage \d+": "message",
     r"\b\d+ records under \d+ seals, \d+ not sealed": "sealed",
     r"[ \t]+": " ",
