@@ -104,6 +104,7 @@ class ToolBox:
     _tree: Tree
     _timeout_s: float
     _lock: trio.Lock = field(factory=trio.Lock, init=False)
+    _settling: trio.Lock = field(factory=trio.Lock, init=False)
     _wanted: list[str] = field(factory=list[str], init=False)
     """The tree of the last recorded call, while it has to be restored before the next one."""
 
@@ -140,9 +141,10 @@ class ToolBox:
 
     async def settle(self) -> None:
         """Restore the files of the last recorded call, if no later call has done so."""
-        while self._wanted:
-            await self._tree.restore(self._wanted[-1])
-            self._wanted.clear()
+        async with self._settling:
+            while self._wanted:
+                await self._tree.restore(self._wanted[-1])
+                self._wanted.clear()
 
     # one call
 

@@ -31,6 +31,8 @@ from harnesses.files.state_folder import state_folder
 _LIMIT_S = 120.0
 _REFS = "refs/turns"
 _KEPT_S = 30 * 86_400.0
+_MOST_NAMES = 500
+"""Paths given to one git command."""
 _SETTINGS = (
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
@@ -76,6 +78,8 @@ class WorkingTree:
     _last: str = field(init=False, default="")
     """The tree that the files have."""
     _saved: int = field(init=False, default=0)
+    _has_links: bool = field(init=False, default=False)
+    """Whether the index may name nested repositories."""
 
     @staticmethod
     async def of(directory: Path, log: Callable[[str], object]) -> WorkingTree | NoTree:
@@ -104,7 +108,10 @@ class WorkingTree:
         """Store the files and return the id of their tree; empty if they cannot be kept, which is logged."""
         try:
             await self._open()
+            await self._drop_nested()
+            self._has_links = True
             await self._git("add", "--all", "--", ".")
+            await self._drop_nested()
             tree = (await self._git("write-tree")).strip()
             if tree != self._last:
                 self._saved += 1
@@ -126,6 +133,15 @@ class WorkingTree:
             return
         await self._git("read-tree", "--reset", "-u", tree)
         self._last = tree
+
+    async def _drop_nested(self) -> None:
+        """Remove nested repositories from the index: git would look into them with their settings, which can run programs."""
+        if self._has_links:
+            entries = (await self._run("ls-files", "--stage", "-z")).split(b"\0")
+            nested = [os.fsdecode(entry.partition(b"\t")[2]) for entry in entries if entry.startswith(b"160000 ")]
+            for start in range(0, len(nested), _MOST_NAMES):
+                await self._git("update-index", "--force-remove", "--", *nested[start : start + _MOST_NAMES])
+        self._has_links = False
 
     def _hold(self, tree: str) -> None:
         ref = self._repository / _REFS / _id_of(self._directory) / str(self._saved % 2)

@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import trio
 
+from harnesses.agents.model.messages import ToolCall
 from harnesses.agents.tools.function_tool import function_tool
 from harnesses.agents.tools.tool import ToolEffect
 from harnesses.agents.tools.working_tree import NoTree, WorkingTree
@@ -170,6 +172,47 @@ async def test_files_of_a_recorded_call_are_restored_at_the_end_if_no_call_follo
         assert (place / "base.txt").read_text() == "base\n"
 
     assert (place / "base.txt").read_text() == "edited\n"
+
+
+async def test_no_program_of_a_nested_repository_is_run(place, tmp_path):
+    sub, sign = place / "sub", tmp_path / "ran"
+    git("init", "--quiet", sub)
+    (sub / "file").write_text("1")
+    git("-C", sub, "add", ".")
+    git("-C", sub, "commit", "--quiet", "-m", "nested")
+    (sub / ".gitattributes").write_text("* filter=x\n")
+    with (sub / ".git" / "config").open("a") as config:
+        config.write(f'[filter "x"]\n\tclean = "touch {sign}; cat"\n')
+    (sub / "file").write_text("2")
+    git("-C", sub, "status", "--short")
+    assert sign.exists(), "git of the nested repository itself runs it"
+    sign.unlink()
+    async with await tree_of(place) as tree:
+        for text in ("3", "4", "5"):
+            (sub / "file").write_text(text)
+            (place / "base.txt").write_text(text)
+            saved = await tree.save()
+        await tree.restore(saved)
+    assert not sign.exists()
+
+
+async def test_calls_side_by_side_restore_the_files_once(place):
+    async with await tree_of(place) as tree:
+        (place / "base.txt").write_text("edited\n")
+        edited = await tree.save()
+        (place / "base.txt").write_text("base\n")
+    read = function_tool(lambda: (place / "base.txt").read_text(), name="read", effect=ToolEffect.READS)
+    async with opened(read, directory=place) as caller:
+        caller.box._wanted[:] = [edited]
+        results: list[str] = []
+
+        async def call(number: int) -> None:
+            results.append((await caller.box.run(ToolCall(id=str(number), name="read"), f"round/2/tool/{number}")).text)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(4):
+                nursery.start_soon(call, number)
+    assert results == ["edited\n"] * 4
 
 
 async def test_an_unknown_tree_is_an_error(place):
