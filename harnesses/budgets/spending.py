@@ -152,7 +152,7 @@ class Spending:
         HarnessMisuse: `on_cutoff` is more than `most`.
     """
 
-    __slots__ = ("_actual", "_before", "_id", "_on_cutoff", "_till", "_watch", "most")
+    __slots__ = ("_actual", "_before", "_id", "_on_cutoff", "_till", "_waits", "_watch", "most")
 
     def __init__(
         self,
@@ -174,14 +174,26 @@ class Spending:
         self._id = 0
         self._before: frozenset[str] = frozenset()
         self._actual: Spend | None = None
+        self._waits = True
 
     def settle(
-        self, *, turns: int = 0, tool_calls: int = 0, tokens: int = 0, money: Decimal = NOTHING.money, steps: int = 0
+        self,
+        *,
+        turns: int = 0,
+        tool_calls: int = 0,
+        tokens: int = 0,
+        money: Decimal = NOTHING.money,
+        steps: int = 0,
+        wait: bool = True,
     ) -> None:
         """Set the amount actually spent; the rest of the reservation is released on leaving.
 
         What was spent beyond the reservation is charged as well. If that is past a limit, the next reservation, and the next
         effect of an agent, raise `BudgetExhausted`. Without this call the whole reservation is charged, or `on_cutoff`.
+
+        Args:
+            wait: whether leaving waits until the charge is on disk. Otherwise it joins the next commit, such as that of the
+                outcome of the effect that was paid for, so that no crash comes between the two.
 
         Raises:
             HarnessMisuse: it was called before.
@@ -189,6 +201,7 @@ class Spending:
         if self._actual is not None:
             raise HarnessMisuse(f"spending: settled already with {self._actual.plain()}: expected one call")
         self._actual = Spend(turns=turns, tool_calls=tool_calls, tokens=tokens, money=money, steps=steps)
+        self._waits = wait
 
     async def __aenter__(self) -> Spending:
         await checkpoint_if_cancelled()
@@ -218,4 +231,8 @@ class Spending:
             return
         _settled.set(self._before)
         unknown = self.most if self._on_cutoff is None else self._on_cutoff
-        await self._till.settle(self._id, unknown if self._actual is None else self._actual)
+        actual = unknown if self._actual is None else self._actual
+        if self._waits:
+            await self._till.settle(self._id, actual)
+        else:
+            self._till.settle_soon(self._id, actual)

@@ -34,9 +34,10 @@ async def reserved(run: AgentRun[Any, Any], client: ModelClient, request: ModelR
         try:
             yield meter
         finally:
-            # Within the reservation: the pools are charged by `settle`, the usage of the agents by `charge`.
+            # Within the reservation: the pools are charged by `settle`, the usage of the agents by `charge`. Both join the
+            # commit of the call's outcome: a crash between them would pay for the call twice.
             run.charge(usage_of(meter))
-            spend.settle(tokens=meter.usage.total_tokens, money=money_of(meter.cost))
+            spend.settle(tokens=meter.usage.total_tokens, money=money_of(meter.cost), wait=False)
 
 
 def usage_of(meter: CallMeter) -> Usage:
