@@ -60,7 +60,7 @@ def test_every_acknowledgement_comes_after_a_sync(tmp_path: Path) -> None:
 def test_a_disk_that_fails_ends_the_program_loudly_and_loses_nothing(
     tmp_path: Path, calls: str, error: str, when: str
 ) -> None:
-    number = {SYNCS: 8, "pwrite64": 66}[calls]
+    number = {SYNCS: 8, "pwrite64": 80}[calls]
     tampering = f"error={error}:when={number}{'' if when == 'once' else '+'}"
 
     end = fail_and_go_on(tmp_path / "run.db", steps=15, before=tampered(calls, tampering))
