@@ -23,7 +23,7 @@ FORBIDDEN = {
     "harnesses.guard": ("harnesses.governance", "harnesses.agents"),
     "harnesses.trading": (
         *(f"harnesses.{name}" for name in ("features", "coding", "pipeline")),
-        *(f"harnesses.agents.{name}" for name in ("chat", "command", "model", "sandbox", "model_agent", "scripted_agent")),
+        *(f"harnesses.agents.{name}" for name in ("chat", "command", "model", "sandbox", "scripted_agent")),
     ),
     "harnesses.features": ("harnesses.coding", "harnesses.pipeline", "harnesses.trading"),
     "orchestrator.store": ("orchestrator.recording", "orchestrator.runtime", "orchestrator.cli", "orchestrator.analysis"),
