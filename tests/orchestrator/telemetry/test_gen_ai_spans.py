@@ -202,6 +202,9 @@ async def test_spans_that_an_agent_makes_are_sent_below_its_step_if_traces_are_w
     assert (plan.attributes["size"], plan.attributes["result"]) == (2, "well")
 
 
+@pytest.mark.skipif(
+    not hasattr(gen_ai_attributes, "GEN_AI_PROVIDER_NAME"), reason="the names are newer than the installed conventions"
+)
 async def test_every_attribute_is_one_that_opentelemetry_defines(autojump_clock: object) -> None:
     known = {
         value
