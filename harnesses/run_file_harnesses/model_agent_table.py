@@ -202,4 +202,5 @@ def _missing(client: ModelClient, model: str, where: str, *, is_replayed: bool) 
 
 def _key_of(client: ModelClient) -> str:
     provider = next(provider for provider, _ in client.models if not getattr(provider, "has_key", True))
-    return f"{getattr(provider, 'key_variable', '')} in the environment, `key_file` or `key_variable`".lstrip()
+    name: str = getattr(provider, "key_name", "")
+    return name if " " in name else f"{name} in the environment, `key_file` or `key_variable`".lstrip()

@@ -60,14 +60,11 @@ class AnthropicProvider(SdkProvider):
     default_id: ClassVar[str] = "anthropic"
     vendor_id: ClassVar[str] = "anthropic"
     key_variable: ClassVar[str] = "ANTHROPIC_API_KEY"
-    url_variable: ClassVar[str] = "ANTHROPIC_BASE_URL"
     default_url: ClassVar[str] = "https://api.anthropic.com"
 
     def _make_client(self, key: str) -> Any:
         sdk = load_extra("anthropic", "anthropic", "the model provider anthropic")
-        client = sdk.AsyncAnthropic(
-            api_key=key, base_url=self.base_url, max_retries=0, timeout=sdk.Timeout(None, connect=self._limits.connect_s)
-        )
+        client = self._connect(sdk, sdk.AsyncAnthropic, key)
         assert client.messages  # imports the rest of the SDK, here in the worker thread
         return client
 

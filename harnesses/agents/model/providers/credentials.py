@@ -92,6 +92,11 @@ class Credential:
         return self._value
 
     @property
+    def name(self) -> str:
+        """Where it comes from: the environment variable, or the key file."""
+        return self._name
+
+    @property
     def is_set(self) -> bool:
         """Whether there is a valid key."""
         try:

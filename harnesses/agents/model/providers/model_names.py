@@ -20,6 +20,7 @@ from attrs import frozen
 from harnesses.agents.model.provider import ModelProvider
 from harnesses.agents.model.providers.credentials import Credential
 from harnesses.agents.model.providers.response_stream import CallLimits
+from harnesses.agents.model.providers.server_address import checked_url, is_served_by
 from harnesses.diagnostics.object_reference import load_object
 from harnesses.errors import HarnessMisuse
 
@@ -79,10 +80,10 @@ def provider_for(
     Args:
         base_url: another server with the provider's protocol.
         key: the credential; or `key_file`, a file with it; or `key_variable`, the environment variable with it.
-            Without any, the provider's own variable is read.
+            Without any, the provider's own variable is read for the provider's own server; another one is sent no key.
 
     Raises:
-        HarnessMisuse: the name is malformed, or no such provider is known.
+        HarnessMisuse: the name or `base_url` is malformed, or no such provider is known.
     """
     if sum(given is not None for given in (key, key_file, key_variable)) > 1:
         raise HarnessMisuse(f"model {name!r}: expected one of key, key_file and key_variable, got several; drop the others")
@@ -111,14 +112,14 @@ def provider_for(
 
 
 def _known(id: str, known: _Known, options: dict[str, Any]) -> ModelProvider:
-    if "base_url" in options and id in ("openai", "openai-chat"):
-        options = {"needs_key": False, **options}
+    if "base_url" in options:
+        options["base_url"] = checked_url(options["base_url"], id)
     if known.base_url is not None:
         options = {"base_url": known.base_url, "id": id, **options}
-    if known.key_variable is not None and "key" not in options:
-        options["key"] = Credential.of(known.key_variable)
-    if not known.needs_key:
-        options["needs_key"] = False
+        # Another server is not sent the key of the environment.
+        is_own = is_served_by(options["base_url"], known.base_url)
+        if known.key_variable is not None and "key" not in options and is_own:
+            options = {"key": Credential.of(known.key_variable), "needs_key": known.needs_key, **options}
     return _load(known.factory, f"provider {id!r}")(**options)
 
 

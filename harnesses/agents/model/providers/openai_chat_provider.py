@@ -6,8 +6,9 @@ indexes of tool calls, usage, the last line of a stream.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any, ClassVar
 
 import msgspec
@@ -30,7 +31,6 @@ from harnesses.agents.model.messages import (
     ToolResult,
 )
 from harnesses.agents.model.providers.provider_failures import Failure, error_of
-from harnesses.agents.model.providers.response_stream import CallLimits
 from harnesses.agents.model.providers.sdk_provider import SdkProvider, as_mapping, kinds_of
 from harnesses.diagnostics.extras import load_extra
 from harnesses.timing.clock import now_s
@@ -46,12 +46,10 @@ _STOPS = {
 }
 
 
-def openai_client(provider: str, key: str, base_url: str, limits: CallLimits) -> Any:
+def openai_client(provider: str, connect: Callable[[Any, Any], Any]) -> Any:
     """Import OpenAI's SDK and return its client."""
     sdk = load_extra("openai", "openai", f"the model provider {provider}")
-    client = sdk.AsyncOpenAI(
-        api_key=key, base_url=base_url, max_retries=0, timeout=sdk.Timeout(None, connect=limits.connect_s)
-    )
+    client = connect(sdk, sdk.AsyncOpenAI)
     assert client.responses  # imports the rest of the SDK, here in the worker thread
     assert client.chat.completions
     return client
@@ -63,14 +61,13 @@ class OpenAIChatProvider(SdkProvider):
     default_id: ClassVar[str] = "openai-chat"
     vendor_id: ClassVar[str] = "openai"
     key_variable: ClassVar[str] = "OPENAI_API_KEY"
-    url_variable: ClassVar[str] = "OPENAI_BASE_URL"
     default_url: ClassVar[str] = OPENAI_URL
 
     def _make_client(self, key: str) -> Any:
-        return openai_client(self.id, key, self.base_url, self._limits)
+        return openai_client(self.id, partial(self._connect, key=key))
 
     def _send(self, client: Any, request: ModelRequest) -> AbstractAsyncContextManager[Any]:
-        body = body_of(request, is_openai=self.base_url == OPENAI_URL)
+        body = body_of(request, is_openai=self.is_vendor)
         # As `extra_body`: the SDK's look at each message takes 80 % of the processor time of a call with 100 messages.
         sent: AbstractAsyncContextManager[Any] = client.chat.completions.with_streaming_response.create(
             model=request.model, messages=[], stream=True, extra_body=body

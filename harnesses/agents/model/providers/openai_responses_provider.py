@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any, ClassVar
 
 import msgspec
@@ -44,11 +45,10 @@ class OpenAIResponsesProvider(SdkProvider):
     default_id: ClassVar[str] = "openai"
     vendor_id: ClassVar[str] = "openai"
     key_variable: ClassVar[str] = "OPENAI_API_KEY"
-    url_variable: ClassVar[str] = "OPENAI_BASE_URL"
     default_url: ClassVar[str] = OPENAI_URL
 
     def _make_client(self, key: str) -> Any:
-        return openai_client(self.id, key, self.base_url, self._limits)
+        return openai_client(self.id, partial(self._connect, key=key))
 
     def _send(self, client: Any, request: ModelRequest) -> AbstractAsyncContextManager[Any]:
         # As `extra_body`, which the SDK does not look through: that takes milliseconds for a long conversation.

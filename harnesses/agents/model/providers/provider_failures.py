@@ -84,6 +84,8 @@ class Failure:
     """By lower-case name."""
     resets_at: float | None = None
     """When the quota is filled again, in seconds since 1970, if the body says so."""
+    has_key: bool = True
+    """Whether a key was configured."""
 
 
 def error_of(failure: Failure, now: float) -> ProviderError:
@@ -99,9 +101,7 @@ def error_of(failure: Failure, now: float) -> ProviderError:
     retry_after_s = retry_after(headers, now)
     named = f" {request_id}" if request_id else ""
     status = "an error" if failure.status is None else f"status {failure.status}"
-    text = (
-        f"{failure.provider}: request{named} failed: expected an answer, got {status}: {shown(failure.message)}{_remedy(kind)}"
-    )
+    text = f"{failure.provider}: request{named} failed: expected an answer, got {status}: {shown(failure.message)}{_remedy(kind, failure)}"
     if issubclass(kind, UsageLimitReached):
         return kind(
             text,
@@ -128,9 +128,10 @@ def _class_of(failure: Failure, *, is_quota: bool) -> type[ProviderError]:
     return UsageLimitReached if found is RateLimited and is_quota else found
 
 
-def _remedy(kind: type[ProviderError]) -> str:
+def _remedy(kind: type[ProviderError], failure: Failure) -> str:
     if issubclass(kind, AuthenticationFailed):
-        return "; set a valid key"
+        no_key = "; no key was sent: name the key of this server with `key_variable` or `key_file`"
+        return "; set a valid key" if failure.has_key else no_key
     if issubclass(kind, ContextTooLong):
         return "; shorten the conversation"
     return "; correct the request" if issubclass(kind, RequestRejected) else "; try again later"

@@ -5,9 +5,8 @@ A subclass says how its client is made, how a request is sent, and how its answe
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from typing import Any, ClassVar, cast
 
@@ -25,6 +24,7 @@ from harnesses.agents.model.providers.response_stream import (
     transport_failed,
 )
 from harnesses.agents.model.providers.sdk_clients import sdk_client
+from harnesses.agents.model.providers.server_address import checked_url, is_served_by
 from harnesses.timing.clock import now_s
 
 
@@ -32,18 +32,21 @@ class SdkProvider(ABC):
     """A provider whose requests a vendor's SDK sends.
 
     Args:
-        key: the credential; by default that of the environment: `key_variable`, or the file that `<key_variable>_FILE` names.
-        base_url: the server; by default the vendor's, or that of the environment variable `url_variable`.
+        key: the credential. By default the vendor's own server is sent that of the environment, `key_variable` or the file
+            that `<key_variable>_FILE` names; another server is sent none.
+        base_url: the server; by default the vendor's. The environment does not choose it.
         limits: time and size limits of a request.
         id: the provider's id, if it is another server with the same protocol.
-        needs_key: whether a call without a key fails at once.
+        needs_key: whether a call without a key fails at once; by default if one is expected.
+
+    Raises:
+        HarnessMisuse: `base_url` is none.
     """
 
     default_id: ClassVar[str]
     vendor_id: ClassVar[str]
     """The id of the vendor's own server: its models have the same prices and limits in each protocol."""
     key_variable: ClassVar[str]
-    url_variable: ClassVar[str]
     default_url: ClassVar[str]
 
     def __init__(
@@ -53,14 +56,16 @@ class SdkProvider(ABC):
         base_url: str | None = None,
         limits: CallLimits | None = None,
         id: str | None = None,
-        needs_key: bool = True,
+        needs_key: bool | None = None,
     ) -> None:
-        self.base_url = base_url or os.environ.get(self.url_variable) or self.default_url
+        self.base_url = self.default_url if base_url is None else checked_url(base_url, id or self.default_id)
         """The server."""
-        self.id = id or (self.vendor_id if self.base_url == self.default_url else self.default_id)
-        self._key = Credential.of(self.key_variable) if key is None else key
+        self.is_vendor = is_served_by(self.base_url, self.default_url)
+        """Whether it is the vendor's own."""
+        self.id = id or (self.vendor_id if self.is_vendor else self.default_id)
+        self._key = Credential.of(self.key_variable) if key is None and self.is_vendor else key
         self._limits = limits or CallLimits()
-        self._needs_key = needs_key
+        self._needs_key = self._key is not None if needs_key is None else needs_key
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id!r} at {self.base_url}>"
@@ -68,13 +73,18 @@ class SdkProvider(ABC):
     @property
     def account(self) -> str:
         """The server and a digest of the key."""
-        digest = self._key.digest
+        digest = "" if self._key is None else self._key.digest
         return f"{self.base_url} {digest}" if digest else self.base_url
+
+    @property
+    def key_name(self) -> str:
+        """Where its key comes from; empty without one."""
+        return "" if self._key is None else self._key.name
 
     @property
     def has_key(self) -> bool:
         """Whether a call can be made: there is a valid key, or none is needed."""
-        return not self._needs_key or self._key.is_set
+        return not self._needs_key or (self._key is not None and self._key.is_set)
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         """See `ModelProvider.complete`. The answer is streamed all the same, so that all time limits hold."""
@@ -125,17 +135,29 @@ class SdkProvider(ABC):
                 kinds=kinds_of(said),
                 headers={name.lower(): value for name, value in response.headers.items()},
                 resets_at=resets_at(said),
+                has_key=self._key is not None,
             ),
             now_s(),
         )
 
     def _client(self) -> AbstractAsyncContextManager[Any]:
-        key = self._key.reveal() if self._needs_key or self._key.is_set else NO_KEY
+        key = NO_KEY if self._key is None or not (self._needs_key or self._key.is_set) else self._key.reveal()
         return sdk_client(self.default_id, self.account, lambda: self._make_client(key))
 
     @abstractmethod
     def _make_client(self, key: str) -> Any:
         """Import the SDK and return its client, without retries of its own. Called in a worker thread."""
+
+    def _connect(self, sdk: Any, make: Callable[..., Any], key: str) -> Any:
+        """Return an SDK's client, which follows no redirect, and tells a foreign server nothing of the environment."""
+        timeout = sdk.Timeout(None, connect=self._limits.connect_s)
+        http = sdk.DefaultAsyncHttpxClient(base_url=self.base_url, timeout=timeout, follow_redirects=False)
+        client = make(api_key=key, base_url=self.base_url, max_retries=0, timeout=timeout, http_client=http)
+        if not self.is_vendor:
+            # What the SDKs read by themselves: ANTHROPIC_CUSTOM_HEADERS, OPENAI_CUSTOM_HEADERS, _ORG_ID and _PROJECT_ID.
+            client._custom_headers = {}
+            client.organization = client.project = None
+        return client
 
     @abstractmethod
     def _send(self, client: Any, request: ModelRequest) -> AbstractAsyncContextManager[Any]:
