@@ -147,6 +147,8 @@ class ModelUsage:
     """The part of `input_tokens` that was written to the provider's cache."""
     reasoning_tokens: int = 0
     """The part of `output_tokens` spent on reasoning."""
+    estimated_tokens: int = 0
+    """The part of all tokens that no provider has reported: an upper estimate."""
 
     @property
     def total_tokens(self) -> int:
@@ -159,6 +161,7 @@ class ModelUsage:
             cached_tokens=self.cached_tokens + other.cached_tokens,
             cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            estimated_tokens=self.estimated_tokens + other.estimated_tokens,
         )
 
 

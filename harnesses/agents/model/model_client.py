@@ -47,7 +47,7 @@ class ModelCall:
     model: str
     """`provider:model`, as configured."""
     usage: ModelUsage
-    """Tokens as the provider reports them, plus an upper estimate for tries that were cut in mid-stream."""
+    """Tokens as the provider reports them, plus an upper estimate of what none has reported."""
     cost: Decimal
     """Of `usage`, in US dollars; 0 if the model has no price."""
     attempts: int

@@ -19,6 +19,7 @@ from harnesses.agents.model.errors import (
     UsageLimitReached,
 )
 from harnesses.agents.model.messages import (
+    Message,
     ModelRequest,
     ModelResponse,
     ModelUsage,
@@ -57,7 +58,7 @@ class CallMeter:
     """What is known of a call under way; also after it was cut off."""
 
     usage: ModelUsage = field(factory=ModelUsage)
-    """Tokens as the provider reports them, plus an upper estimate for tries that were cut in mid-stream."""
+    """Tokens as the provider reports them, plus an upper estimate of what none has reported."""
     cost: Decimal = Decimal(0)
     """Of `usage`, in US dollars; 0 if the model has no price."""
     attempts: int = 0
@@ -128,11 +129,23 @@ class _Request:
         return response
 
     def cut_usage(self) -> ModelUsage:
-        """Return an upper estimate of the tokens of an answer that was cut; none if no part of it came."""
-        if not self.streamed:
-            return ModelUsage()
-        written = estimate_text("".join(self.streamed))
-        return ModelUsage(input_tokens=estimate_tokens(self.request), output_tokens=written)
+        """Return an upper estimate of the tokens of a request whose answer was cut, or never came."""
+        return _estimated(estimate_tokens(self.request), estimate_text("".join(self.streamed)))
+
+    def usage_of(self, response: ModelResponse) -> ModelUsage:
+        """Return the tokens of an answer: as the provider reports them, an upper estimate of what it does not report."""
+        told = response.usage
+        read = 0 if told.input_tokens else estimate_tokens(self.request)
+        written = 0 if told.output_tokens else estimate_text(_content(response.message))
+        return told + _estimated(read, written)
+
+
+def _estimated(read: int, written: int) -> ModelUsage:
+    return ModelUsage(input_tokens=read, output_tokens=written, estimated_tokens=read + written)
+
+
+def _content(message: Message) -> str:
+    return "".join((message.text, *(part.text for part in message.thinking), *(call.arguments for call in message.calls)))
 
 
 @define
@@ -196,8 +209,9 @@ class ModelTries:
             self.meter.add(self.model, one.cut_usage())
             self.gate.release(place, is_sent=True)
             raise
-        self.meter.add(self.model, response.usage)
-        self.gate.answer(place, response.usage.total_tokens)
+        used = one.usage_of(response)
+        self.meter.add(self.model, used)
+        self.gate.answer(place, used.total_tokens)
         return response
 
     async def _recover(self, one: _Request, place: Place, error: ProviderError) -> None:
@@ -206,7 +220,8 @@ class ModelTries:
         Raises:
             ProviderError: it may not.
         """
-        self.meter.add(self.model, one.cut_usage())
+        if one.streamed:
+            self.meter.add(self.model, one.cut_usage())
         reaction = reaction_to(error, has_streamed=bool(one.streamed))
         if reaction is Reaction.FAIL:
             self.gate.answer(place, 0)

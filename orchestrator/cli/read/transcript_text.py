@@ -64,7 +64,8 @@ def _totals(said: Transcript) -> str:
 def _spent(usage: ModelUsage, cost: Decimal) -> str:
     cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
     money = f", ${cost.normalize():f}" if cost else ""
-    return f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out{money}"
+    estimated = f" ({usage.estimated_tokens:,} tokens estimated)" if usage.estimated_tokens else ""
+    return f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out{money}{estimated}"
 
 
 def _message(message: Message, answered: ModelRound | None, layout: Layout) -> Iterator[str]:

@@ -101,7 +101,8 @@ def error_of(failure: Failure, now: float) -> ProviderError:
     retry_after_s = retry_after(headers, now)
     named = f" {request_id}" if request_id else ""
     status = "an error" if failure.status is None else f"status {failure.status}"
-    text = f"{failure.provider}: request{named} failed: expected an answer, got {status}: {shown(failure.message)}{_remedy(kind, failure)}"
+    remedy = _remedy(kind, has_key=failure.has_key)
+    text = f"{failure.provider}: request{named} failed: expected an answer, got {status}: {shown(failure.message)}{remedy}"
     if issubclass(kind, UsageLimitReached):
         return kind(
             text,
@@ -128,10 +129,10 @@ def _class_of(failure: Failure, *, is_quota: bool) -> type[ProviderError]:
     return UsageLimitReached if found is RateLimited and is_quota else found
 
 
-def _remedy(kind: type[ProviderError], failure: Failure) -> str:
+def _remedy(kind: type[ProviderError], *, has_key: bool) -> str:
     if issubclass(kind, AuthenticationFailed):
         no_key = "; no key was sent: name the key of this server with `key_variable` or `key_file`"
-        return "; set a valid key" if failure.has_key else no_key
+        return "; set a valid key" if has_key else no_key
     if issubclass(kind, ContextTooLong):
         return "; shorten the conversation"
     return "; correct the request" if issubclass(kind, RequestRejected) else "; try again later"

@@ -223,6 +223,28 @@ async def test_a_call_that_is_cut_off_tells_what_it_is_known_to_have_used(autoju
     assert scope.cancelled_caught
     assert meter.attempts == 1
     assert meter.usage.output_tokens > 0
+    assert meter.usage.estimated_tokens == meter.usage.total_tokens
+    assert meter.cost > 0
+
+
+@pytest.mark.parametrize("told", [ModelUsage(), ModelUsage(input_tokens=7), ModelUsage(output_tokens=7)])
+async def test_what_a_provider_does_not_report_is_estimated_charged_and_marked(
+    autojump_clock: MockClock, told: ModelUsage
+) -> None:
+    one, asked = client(ScriptedProvider([response("an answer", told)])), request("a question " * 50)
+    call = await one.call(asked)
+    assert call.response.usage == told
+    assert call.usage.input_tokens == told.input_tokens or 300 < call.usage.input_tokens <= one.most(asked).tokens
+    assert call.usage.output_tokens == told.output_tokens or 5 <= call.usage.output_tokens <= 100
+    assert call.cost > 0
+    assert call.usage.estimated_tokens == call.usage.total_tokens - told.total_tokens
+
+
+async def test_a_call_that_is_cut_off_before_its_answer_began_is_charged_its_input(autojump_clock: MockClock) -> None:
+    meter, provider = CallMeter(), ScriptedProvider(takes_s=50.0)
+    with trio.move_on_after(10):
+        await client(provider).call(request("a question " * 50), meter=meter)
+    assert meter.usage.input_tokens == meter.usage.estimated_tokens > 300
     assert meter.cost > 0
 
 
