@@ -26,6 +26,7 @@ from harnesses.agents.chat.conversation import Conversation
 from harnesses.agents.chat.turn_moves import LAST_ROUND, Finish, GiveUp, Progress, Say, UseTools, decide
 from harnesses.agents.chat.turn_stream import RoundStream
 from harnesses.agents.chat.typed_answer import ANSWER_TOOL, AnswerType
+from harnesses.agents.chat.wait_log import WaitLog
 from harnesses.agents.model.call_budget import reserved
 from harnesses.agents.model.errors import AuthenticationFailed, ContextTooLong, ProviderError
 from harnesses.agents.model.messages import (
@@ -217,11 +218,14 @@ class Turn:
         most = client.most(request)
         self._check_budget(Spend(tokens=most.tokens, money=most.money))
         tell = RoundStream(run.tell, number).tell if number and self._setting.policy.stream else None
-        async with reserved(run, client, request) as meter:
-            return await client.call(request, tell=tell, failures=failures, on_wait=self._log_wait, meter=meter)
-
-    def _log_wait(self, reason: str, seconds: float) -> None:
-        self._run.log(f"[waiting {seconds:.0f} s: {reason}]")
+        waits, is_answered = WaitLog(run.log, client.patience_s), False
+        try:
+            async with reserved(run, client, request) as meter:
+                call = await client.call(request, tell=tell, failures=failures, on_wait=waits.wait, meter=meter)
+                is_answered = True
+                return call
+        finally:
+            waits.end(is_answered=is_answered)
 
     def _check_budget(self, more: Spend) -> None:
         """Check that the turn may spend more.

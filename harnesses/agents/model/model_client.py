@@ -122,6 +122,12 @@ class ModelClient:
         return FREE if found is None and is_local(provider.account) else found
 
     @property
+    def patience_s(self) -> float:
+        """How long a call waits for a model that is not available, in seconds: until the next one is asked, or for good."""
+        limits = self._try_limits
+        return limits.max_wait_s if len(self._models) == 1 else min(limits.fallback_after_s, limits.max_wait_s)
+
+    @property
     def unpriced(self) -> tuple[str, ...]:
         """The models without a price: a limit on money cannot be enforced for them."""
         return tuple(model.label for model in self._models if model.price is None)

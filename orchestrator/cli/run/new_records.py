@@ -1,5 +1,5 @@
 """New records of a store, for views of a run: records, events, and notices. Notices are for people: steps whose summary begins
-with `! `, approval requests, and states that were migrated.
+with `! `, model calls that wait for their provider, approval requests, and states that were migrated.
 
 Any harness may mark a step with `! `; the trading harness does when the risk has changed or an operator's order was followed.
 """
@@ -32,7 +32,8 @@ _EVENTS = (
 _MARKED = (
     "SELECT r.seq, h.name, r.step, r.kind, r.body FROM records r JOIN harnesses h ON h.id = r.harness "
     "WHERE r.seq > ? AND r.seq <= ? AND (r.kind IN ('approval_requested', 'migrated') OR r.kind = 'step' "
-    "AND instr(r.body, '\"summary\":\"! ') AND r.body ->> '$.summary' GLOB '! *') ORDER BY r.seq LIMIT ?"
+    "AND instr(r.body, '\"summary\":\"! ') AND r.body ->> '$.summary' GLOB '! *' "
+    "OR r.kind = 'output' AND r.body GLOB '{\"line\":\"! model *') ORDER BY r.seq LIMIT ?"
 )
 
 
@@ -44,7 +45,7 @@ class Notice:
     harness: str
     step: int
     text: str
-    """Of a step the summary, without the mark; whatever an agent has put into it."""
+    """Of a step the summary, of output the line, without the mark; whatever an agent has put into it."""
 
     @property
     def line(self) -> str:
@@ -58,7 +59,7 @@ def _text(store: object, kind: str, body: Mapping[str, Any]) -> str:
     if kind == "approval_requested":
         approve = command(store, "approve", str(body.get("id") or ""))
         return f"waits for an approval: {body.get('category')}: {body.get('summary')}; `{approve}`"
-    return str(body["summary"]).removeprefix(MARK)
+    return str(body["line"] if kind == "output" else body["summary"]).removeprefix(MARK)
 
 
 class _News:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 
 from harnesses import BaseHarness, Budget, StepYield
 from harnesses.agents.chat.model_agent import ModelAgent
-from harnesses.agents.model.errors import ContextTooLong, RequestRejected
+from harnesses.agents.model.errors import ContextTooLong, ProviderUnavailable, RateLimited, RequestRejected
 from harnesses.agents.model.messages import Message, ModelOptions, Role
 from harnesses.agents.model.model_client import ModelClient
 from harnesses.agents.tools.function_tool import tool
 from harnesses.agents.tools.tool import ToolEffect
 from harnesses.features import Feature, FeatureHarness, RunPolicy, Verdict
 from harnesses.turn_events import TurnEventKind
-from orchestrator import MemoryStore, Orchestrator
+from orchestrator import MemoryStore, Orchestrator, SqliteStore
+from orchestrator.cli.run.live_display import EventLines
 from tests.harnesses.agents.chat.scripted_model import ScriptedProvider, calls, says, scripted
 
 
@@ -191,3 +194,21 @@ async def test_a_rejected_try_goes_on_in_the_conversation_with_the_validators_re
     assert "the word `right` is missing" in second[-1].text
     assert second[-1].text != first[-1].text
     assert harness.state.features[0].passes
+
+
+@pytest.mark.parametrize(
+    ("error", "times"), [(RateLimited("429 slow down", retry_after_s=90), 1), (ProviderUnavailable("503 down"), 9)]
+)
+async def test_a_wait_for_a_provider_is_shown_once_when_it_begins_and_once_when_it_ends(
+    autojump_clock: object, tmp_path: Path, capsys: pytest.CaptureFixture[str], error: Exception, times: int
+) -> None:
+    store, provider = SqliteStore(tmp_path / "run.db"), scripted(*[error] * times, says("done"))
+    view = EventLines(store)
+    async with Orchestrator(store, handle_signals=False) as orchestrator:
+        orchestrator.start(Asking(ModelAgent(provider.client()), "q"), name="asking")
+    view.close()
+    store.close()
+
+    began, ended = [line for line in capsys.readouterr().err.splitlines() if "step 1: model" in line]
+    assert began.startswith(f"asking: step 1: model scripted:script-1: {error}: waiting until 20")
+    assert ended.startswith("asking: step 1: model scripted:script-1: answered after a wait of ")
