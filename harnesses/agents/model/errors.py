@@ -3,7 +3,7 @@
 HarnessError
 └── ProviderError
     ├── AuthenticationFailed    401, 403: the key is missing, wrong or expired; the harness is blocked
-    ├── RequestRejected         400, 404, 413, 422: the request is invalid
+    ├── RequestRejected         400, 404, 413, 422: the request is invalid; the harness is blocked
     │   └── ContextTooLong      it has more tokens than the model takes
     ├── RateLimited             429, retryable, with `retry_after_s` if the provider gives it
     │   └── UsageLimitReached   the plan's quota is used up until `resets_at`
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from harnesses.errors import HarnessError, NotReady
+from harnesses.errors import HarnessError, NotReady, Waiting
 
 
 class ProviderError(HarnessError):
@@ -52,8 +52,8 @@ class AuthenticationFailed(ProviderError, NotReady):
     """The key is missing, wrong or expired. No further call is made until an operator fixes this."""
 
 
-class RequestRejected(ProviderError):
-    """The provider rejected the request as invalid."""
+class RequestRejected(ProviderError, Waiting):
+    """The provider rejected the request as invalid. It is never repeated: the harness is blocked until it is started again."""
 
 
 class ContextTooLong(RequestRejected):

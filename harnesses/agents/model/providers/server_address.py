@@ -1,4 +1,4 @@
-"""Addresses of model servers: which are well formed, and which are the vendor's own. Pure."""
+"""Addresses of model servers: which are well formed and which are the vendor's own."""
 
 from __future__ import annotations
 

@@ -212,3 +212,15 @@ async def test_a_wait_for_a_provider_is_shown_once_when_it_begins_and_once_when_
     began, ended = [line for line in capsys.readouterr().err.splitlines() if "step 1: model" in line]
     assert began.startswith(f"asking: step 1: model scripted:script-1: {error}: waiting until 20")
     assert ended.startswith("asking: step 1: model scripted:script-1: answered after a wait of ")
+
+
+async def test_a_turn_whose_request_was_rejected_goes_on_when_it_is_started_again(autojump_clock: object) -> None:
+    provider = scripted(says("", calls("act", '{"what": "x"}')), RequestRejected("no such tool", status=400), says("done"))
+    store, harness = MemoryStore(), Asking(ModelAgent(provider.client(), tools=[act]), "q")
+
+    assert "no such tool" in str(await run(harness, store))
+    assert len(provider.requests) == 2
+    assert str(await run(harness, store)) == "finished"
+
+    assert len(provider.requests) == 3
+    assert provider.requests[1].messages == provider.requests[2].messages

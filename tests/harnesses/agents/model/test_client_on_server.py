@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from decimal import Decimal
 
 import pytest
 import trio
 
+from harnesses.agents.chat.model_agent import ModelAgent
 from harnesses.agents.model.errors import AuthenticationFailed, RequestRejected
 from harnesses.agents.model.messages import Message, ModelOptions, ModelRequest, Role, StreamRestarted, TextDelta
 from harnesses.agents.model.model_client import ModelClient
@@ -15,6 +17,9 @@ from harnesses.agents.model.providers.model_names import provider_for
 from harnesses.agents.model.rate_limits import RateLimits
 from harnesses.agents.model.retry_policy import RetryPolicy
 from harnesses.errors import NotReady
+from orchestrator import Orchestrator
+from orchestrator.store import MemoryStore
+from tests.harnesses.agents.chat.test_turns_in_harnesses import Asking
 from tests.model_server import ModelServer
 
 QUICK = RetryPolicy(seed=1, base_s=0.01, probe_base_s=0.05, probe_cap_s=0.1)
@@ -111,3 +116,33 @@ async def test_requests_of_many_harnesses_keep_to_the_concurrency(model_server: 
         for _ in range(6):
             nursery.start_soon(one.call, request("hello"))
     assert trio.current_time() - began >= 0.3
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "outcome", "requests"),
+    [
+        (401, {"type": "authentication_error"}, "blocked", 1),
+        (400, {"type": "invalid_request_error"}, "blocked", 1),
+        (404, {"type": "not_found_error"}, "blocked", 1),
+        # The conversation is summarised, which fails too; what is left is sent once more.
+        (400, {"code": "context_length_exceeded"}, "blocked", 3),
+        # The server asks to wait for longer than `max_wait_s`.
+        (429, {"type": "rate_limit_error"}, "blocked", 1),
+        (429, {"code": "insufficient_quota"}, "blocked", 1),
+        (503, {"type": "server_error"}, "blocked", range(2, 30)),
+        # The two that cost tries: three for each attempt of the harness.
+        (504, {"type": "timeout_error"}, "failed", 6),
+    ],
+)
+async def test_what_becomes_of_a_harness_whose_requests_fail(
+    model_server: ModelServer, status: int, error: dict[str, str], outcome: str, requests: int | range
+) -> None:
+    model_server.reply({}, {"error": {"message": "no", **error}, "status": status})
+    agent = ModelAgent(client(model_server, VENDORS[2], max_wait_s=0.3))
+    with suppress(ExceptionGroup):
+        async with Orchestrator(MemoryStore(), intensity=1) as orchestrator:
+            handle = orchestrator.start(Asking(agent, "hello"), name="asking")
+            ended = await handle.wait()
+
+    assert outcome in str(ended)
+    assert len(model_server.requests()) in (requests if isinstance(requests, range) else (requests,))
