@@ -37,6 +37,11 @@ def protected_path(path: str, *, root: str = "") -> Finding | None:
     return None if found is None else Finding(found[0], found[1], path[:200])
 
 
+def may_hold_secrets(path: str) -> bool:
+    """Return whether a path names a file where secrets are kept, or a folder of such files."""
+    return is_kind("path-secret", path)
+
+
 @define
 class Places:
     """The folders that a command may run in, and what it may read and write there."""

@@ -21,8 +21,9 @@ from harnesses.agents.tools.confined_files import ConfinedFolder
 from harnesses.agents.tools.file_patch import FileChange, read_patch
 from harnesses.agents.tools.function_tool import FunctionTool, function_tool
 from harnesses.agents.tools.nearest_text import numbered, show_nearest
+from harnesses.agents.tools.path_forms import forms_of_path
 from harnesses.agents.tools.tool import ToolEffect, ToolError, ToolSetting, ToolTimedOut
-from harnesses.agents.tools.tree_search import search_tree
+from harnesses.agents.tools.tree_search import Wanted, search_tree
 from harnesses.errors import HarnessMisuse
 from harnesses.guard.allowed_paths import protected_path
 from harnesses.guard.command_findings import classify
@@ -47,19 +48,19 @@ def coding_tools(*, read_only: bool = False) -> tuple[FunctionTool, ...]:
     """
     reads = ToolEffect.READS
     reading = (
-        function_tool(read, effect=reads, guard=_judge_read),
-        function_tool(search, effect=reads),
-        function_tool(list_folder, effect=reads, name="list"),
+        function_tool(read, effect=reads, guard=_judge_read, paths=["path"]),
+        function_tool(search, effect=reads, guard=_judge_read, paths=_root_of),
+        function_tool(list_folder, effect=reads, name="list", guard=_judge_read, paths=_root_of),
     )
     if read_only:
         return reading
     changes = ToolEffect.CHANGES_FILES
     return (
         *reading,
-        function_tool(edit, effect=changes, guard=_judge_write),
-        function_tool(write, effect=changes, guard=_judge_write),
-        function_tool(apply_patch, effect=changes, guard=_judge_patch),
-        function_tool(run, effect=ToolEffect.ACTS, timeout_s=MAX_COMMAND_S + 60.0, guard=_judge_command),
+        function_tool(edit, effect=changes, guard=_judge_write, paths=["path"]),
+        function_tool(write, effect=changes, guard=_judge_write, paths=["path"]),
+        function_tool(apply_patch, effect=changes, guard=_judge_patch, paths=_patched),
+        function_tool(run, effect=ToolEffect.ACTS, timeout_s=MAX_COMMAND_S + 60.0, guard=_judge_command, paths=()),
     )
 
 
@@ -98,7 +99,9 @@ async def search(
     ignore_case: bool = False,
     most: Annotated[int, Meta(ge=1, le=1_000)] = 200,
 ) -> str:
-    """Search the lines of files for a regular expression. Files that .gitignore excludes are left out.
+    """Search the lines of files for a regular expression.
+
+    Files that .gitignore excludes are left out, and those that are denied or need approval, such as files with secrets.
 
     Args:
         pattern: the regular expression.
@@ -106,11 +109,12 @@ async def search(
         glob: only files whose name matches, such as *.py.
         most: most lines to return.
     """
-    return await search_tree(_folder(setting), pattern, path, glob, ignore_case=ignore_case, most=most)
+    wanted = Wanted(pattern, glob, ignore_case=ignore_case, most=most, hides=setting.hides)
+    return await search_tree(_folder(setting), path, wanted)
 
 
 def list_folder(setting: ToolSetting, path: str = ".", depth: Annotated[int, Meta(ge=1, le=10)] = 1) -> str:
-    """List the entries of a folder. Folders end in a slash, links in @.
+    """List the entries of a folder, apart from those that are denied or need approval. Folders end in a slash, links in @.
 
     Args:
         path: of the folder.
@@ -120,7 +124,11 @@ def list_folder(setting: ToolSetting, path: str = ".", depth: Annotated[int, Met
     waiting = [(path, "", 1)]
     while waiting:
         place, prefix, level = waiting.pop(0)
+        with folder.folder_of(place) as (_, _, below):
+            inner = f"{below}/" if below else ""
         for entry in folder.entries(place):
+            if setting.hides(f"{inner}{entry.name}{'/' if entry.kind == 'folder' else ''}"):
+                continue
             mark = {"folder": "/", "link": "@", "other": " (a device, FIFO or socket)"}.get(entry.kind, "")
             if len(lines) >= MAX_ENTRIES:
                 return "\n".join([*lines, f"[more than {MAX_ENTRIES} entries: list a folder below, or with less depth]"])
@@ -284,6 +292,20 @@ class _Head:
 # what needs approval
 
 
+def _root_of(arguments: Mapping[str, Any]) -> list[str]:
+    """Return the path at which a call looks through files."""
+    return [str(arguments.get("path", "."))]
+
+
+def _patched(arguments: Mapping[str, Any]) -> list[str]:
+    """Return all paths of a patch; none if it cannot be read, which is told to the model when the call is made."""
+    try:
+        changes = read_patch(str(arguments.get("patch", "")))
+    except ToolError:
+        return []
+    return [path for change in changes for path in (change.path, change.moved_to) if path]
+
+
 def _judge_read(arguments: Mapping[str, Any], setting: ToolSetting) -> tuple[Finding, ...]:
     path = _path(arguments)
     found = classify(["cat", "--", path], root=str(setting.directory or "")) if path else ()
@@ -295,16 +317,13 @@ def _judge_write(arguments: Mapping[str, Any], setting: ToolSetting) -> tuple[Fi
 
 
 def _judge_patch(arguments: Mapping[str, Any], setting: ToolSetting) -> tuple[Finding, ...]:
-    try:
-        changes = read_patch(str(arguments.get("patch", "")))
-    except ToolError:
-        return ()  # It is told to the model when the call is made.
-    return _protected([path for change in changes for path in (change.path, change.moved_to)], setting)
+    return _protected(_patched(arguments), setting)
 
 
 def _protected(paths: list[str], setting: ToolSetting) -> tuple[Finding, ...]:
     root = str(setting.directory or "")
-    return tuple(found for path in paths if path and (found := protected_path(path, root=root)) is not None)
+    forms = (form for path in paths if path for form in forms_of_path(path, setting.directory).every)
+    return tuple(found for form in dict.fromkeys(forms) if (found := protected_path(form, root=root)) is not None)
 
 
 def _judge_command(arguments: Mapping[str, Any], setting: ToolSetting) -> tuple[Finding, ...]:

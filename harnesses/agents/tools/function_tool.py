@@ -15,7 +15,7 @@ import inspect
 import re
 import textwrap
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Annotated, Any, cast, overload
 
@@ -37,6 +37,7 @@ _encode = msgspec.json.Encoder(decimal_format="string").encode
 _DONE = "done"
 """What a model is told of a function that returned None."""
 _MISSING: Any = inspect.Parameter.empty
+Paths = Callable[[Mapping[str, Any]], Iterable[str]]
 Guard = Callable[[Mapping[str, Any], ToolSetting], tuple[Finding, ...]]
 
 
@@ -67,6 +68,14 @@ class FunctionTool:
     """Its parameter for the `ToolSetting`, which the model is not told of; empty if it has none."""
     guard: Guard | None = field(default=None, repr=False)
     """Returns why a call with these arguments needs approval; None if no call does."""
+    path_arguments: Paths | tuple[str, ...] | None = field(default=None, repr=False)
+    """Names of the arguments that are paths, or what returns the paths of a call; None if any argument may be one."""
+
+    def paths(self, arguments: Mapping[str, Any]) -> Iterable[str] | None:
+        """Return the paths that a call touches; None if any argument may be one."""
+        if self.path_arguments is None or callable(self.path_arguments):
+            return None if self.path_arguments is None else self.path_arguments(arguments)
+        return paths_in(arguments, self.path_arguments)
 
     def findings(self, arguments: Mapping[str, Any], setting: ToolSetting) -> tuple[Finding, ...]:
         """Return why a call needs approval unless the policy allows it; empty if it needs none."""
@@ -101,6 +110,7 @@ def function_tool(
     description: str = "",
     timeout_s: float | None = None,
     guard: Guard | None = None,
+    paths: Paths | Iterable[str] | None = None,
 ) -> FunctionTool:
     """Make a tool of a function whose parameters are annotated.
 
@@ -110,6 +120,8 @@ def function_tool(
         description: by default the docstring up to its sections, whose `Args:` describes the arguments.
         timeout_s: seconds for one call; None for the agent's default.
         guard: returns why a call needs approval unless the policy allows it.
+        paths: names of the arguments that are paths, or a function that returns the paths of a call: the policy judges them
+            relative to the working directory and with links resolved. None if any argument may be a path; empty if none is.
 
     Raises:
         HarnessMisuse: a parameter has no annotation, or one that JSON cannot represent; or the name is not possible.
@@ -129,6 +141,7 @@ def function_tool(
         timeout_s=timeout_s,
         setting_name=setting_name,
         guard=guard,
+        path_arguments=paths if paths is None or callable(paths) else tuple(paths),
     )
 
 
@@ -138,7 +151,12 @@ def tool(function: Callable[..., Any]) -> FunctionTool: ...
 
 @overload
 def tool(
-    *, effect: ToolEffect = ..., name: str = ..., description: str = ..., timeout_s: float | None = ...
+    *,
+    effect: ToolEffect = ...,
+    name: str = ...,
+    description: str = ...,
+    timeout_s: float | None = ...,
+    paths: Paths | Iterable[str] | None = ...,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 
 
@@ -161,6 +179,13 @@ def as_text(value: object) -> str:
 
 
 # arguments
+
+
+def paths_in(arguments: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    """Return the texts among arguments of these names, those in lists too."""
+    given = (arguments.get(name) for name in names)
+    listed = (cast(list[object], one) if isinstance(one, list) else [one] for one in given)
+    return [text for texts in listed for text in texts if isinstance(text, str)]
 
 
 def read_object(arguments: str) -> dict[str, Any]:

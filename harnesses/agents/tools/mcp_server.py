@@ -28,11 +28,12 @@ from urllib.parse import urlsplit
 import msgspec
 import trio
 from attrs import field, frozen
+from attrs.converters import optional
 
 from harnesses.agents.model.messages import ToolDefinition
 from harnesses.agents.sandbox import Sandbox, environment_within, sandboxed
 from harnesses.agents.tools.coding_tools import held_by
-from harnesses.agents.tools.function_tool import read_object
+from harnesses.agents.tools.function_tool import paths_in, read_object
 from harnesses.agents.tools.mcp_stdio import ServerProcess
 from harnesses.agents.tools.tool import Tool, ToolEffect, ToolError, ToolSetting
 from harnesses.diagnostics.error_groups import leaves
@@ -82,6 +83,8 @@ class McpServer:
     """Whether to believe what it says of its tools: that they only read."""
     network: bool = field(default=False, kw_only=True)
     """Whether it may use the network within a sandbox that leaves this open."""
+    paths: tuple[str, ...] | None = field(default=None, converter=optional(_words), kw_only=True)
+    """Names of the arguments of its tools that are paths, which the policy judges as such; None if any may be one."""
     start_timeout_s: float = field(default=60.0, kw_only=True)
     """Seconds until it must have started and listed its tools."""
 
@@ -269,6 +272,10 @@ class McpTool:
     def server(self) -> str:
         """The name of its server."""
         return self.origin.name
+
+    def paths(self, arguments: Mapping[str, Any]) -> Iterable[str] | None:
+        """Return the paths that a call names; None if any argument may be one."""
+        return None if self.origin.paths is None else paths_in(arguments, self.origin.paths)
 
     def findings(self, arguments: Mapping[str, Any], setting: ToolSetting) -> tuple[Finding, ...]:
         """Return why a call needs approval: what the command guard finds in its arguments."""

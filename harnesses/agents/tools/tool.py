@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 from pathlib import Path
@@ -28,6 +28,10 @@ class ToolEffect(StrEnum):
     """As `ACTS`; a call that was cut off blocks the harness until a person says what happened."""
 
 
+def _hides_nothing(path: str) -> bool:
+    return False
+
+
 @frozen(kw_only=True)
 class ToolSetting:
     """Where an agent's tools work."""
@@ -43,10 +47,17 @@ class ToolSetting:
     """Identity of the call in progress within the turn: the same when a call that was cut off is made again."""
     sandbox: object | None = None
     """The sandbox for commands and servers that tools start, from `harnesses.agents.sandbox`; None for none."""
+    hides: Callable[[str], bool] = _hides_nothing
+    """Returns whether a tool that looks through folders leaves out a path that it finds: the policy denies it, or it needs
+    approval that was not asked for. Paths are relative to the directory, without links; those of folders end in a slash."""
 
 
 class Tool(Protocol):
-    """A tool that a model can call."""
+    """A tool that a model can call.
+
+    It may also have `paths(arguments) -> Iterable[str] | None`: the paths that a call with these arguments touches, which the
+    policy judges as paths; None if any argument may be one, as without the method.
+    """
 
     @property
     def definition(self) -> ToolDefinition:

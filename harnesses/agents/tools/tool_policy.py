@@ -8,24 +8,27 @@
     "search(pattern=/[a-z]+/)"   the whole value matches a regular expression
 
 Invariants: in `deny` and `ask` a pattern applies if any form of the value matches it, and without a name any argument's value
-does; in `allow`, only if every form does. So a path matches as written and normalised, and a command is allowed only if each
-of its parts matches and nothing is redirected.
+does; in `allow`, only if every form does. So a path is judged as written, relative to the working directory, and with links
+resolved (`path_forms`); and a command is allowed only if each of its parts matches and nothing is redirected.
 """
 
 from __future__ import annotations
 
-import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, Protocol, cast
 
-from attrs import field, frozen
+import msgspec
+from attrs import evolve, field, frozen
 
+from harnesses.agents.tools.path_forms import PathForms, forms_below, forms_of_path
 from harnesses.agents.tools.tool import Tool, ToolEffect, ToolSetting
 from harnesses.effects.approval import DAY_S, MAX_SUMMARY, Action
 from harnesses.errors import HarnessMisuse
+from harnesses.guard.allowed_paths import may_hold_secrets
 from harnesses.guard.command_findings import commands_of
 from harnesses.guard.command_model import Finding, cut
 from harnesses.redaction.redactor import redact_text
@@ -72,45 +75,83 @@ class Ruling:
 
 
 @frozen
+class _Value:
+    """A value of an argument, with the forms in which it is judged."""
+
+    argument: str
+    forms: PathForms
+
+
+@frozen
+class _Call:
+    """A call, as patterns see it."""
+
+    name: str
+    values: tuple[_Value, ...]
+    leading: str
+    """Name of the argument that a pattern in `allow` means if it names none."""
+
+
+@frozen
 class _Pattern:
     text: str
     tool: str
     argument: str = ""
     value: str | None = None
 
-    def applies(self, name: str, arguments: Mapping[str, Any], *, every: bool) -> bool:
+    def applies(self, call: _Call, *, every: bool) -> bool:
         """Return whether the pattern applies to a call.
 
         Args:
-            every: whether every form of the value must match; else any does.
+            every: whether every form of the values must match; else any does.
         """
-        if not fnmatchcase(name, self.tool):
+        if not fnmatchcase(call.name, self.tool):
             return False
         if self.value is None:
             return True
-        return any(self._fits(key, value, every=every) for key, value in self._values(arguments, first=every))
-
-    def _values(self, arguments: Mapping[str, Any], *, first: bool) -> Iterable[tuple[str, str]]:
-        if self.argument:
-            return [(key, value) for key, value in _texts(arguments) if key == self.argument]
-        if not first:
-            return _texts(arguments)
-        leading = next(iter(arguments.items()), None)
-        return list(_texts(dict([leading]))) if leading is not None else ()
-
-    def _fits(self, key: str, value: str, *, every: bool) -> bool:
-        forms = _forms(key, value)
+        wanted = self.argument or (call.leading if every else "")
+        values = [one.forms for one in call.values if one.argument == wanted or not (wanted or every)]
         if every:
-            parts = forms[1:] if key in _COMMANDS else forms
-            is_redirected = key in _COMMANDS and any(sign in value for sign in "<>")
-            return bool(parts) and not is_redirected and all(map(self._matches, parts))
-        return any(map(self._matches, forms))
+            return bool(values) and all(map(self._fits, values))
+        return any(self._matches(text, ignores_case=one.ignores_case) for one in values for text in one.every)
 
-    def _matches(self, text: str) -> bool:
+    def _fits(self, forms: PathForms) -> bool:
+        return bool(forms.needed) and all(any(map(self._matches, group)) for group in forms.needed)
+
+    def _matches(self, text: str, *, ignores_case: bool = False) -> bool:
         wanted = self.value or ""
         if len(wanted) > 2 and wanted.startswith("/") and wanted.endswith("/"):
-            return re.fullmatch(wanted[1:-1], text, re.DOTALL) is not None
-        return fnmatchcase(text, wanted)
+            flags = re.DOTALL | (re.IGNORECASE if ignores_case else 0)
+            return re.fullmatch(wanted[1:-1], text, flags) is not None
+        return fnmatchcase(text, wanted) or (ignores_case and fnmatchcase(text.casefold(), wanted.casefold()))
+
+
+def paths_of(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return the paths that a call names, as its tool declares them; None if the tool does not say."""
+    declared: Callable[[Mapping[str, Any]], Iterable[str] | None] | None = getattr(tool, "paths", None)
+    found = None if declared is None else declared(arguments)
+    return None if found is None else tuple(found)
+
+
+def _read_call(tool: Tool, name: str, arguments: Mapping[str, Any], setting: ToolSetting) -> _Call:
+    """Return a call with the forms of its values. Without a declaration of the tool, any value may be a path."""
+    paths, root = paths_of(tool, arguments), setting.directory
+    texts = list(_texts(arguments))
+    values = [_Value(key, _forms(key, text, paths, root)) for key, text in texts]
+    inner = [path for path in paths or () if path not in {text for _, text in texts}]
+    # A path within an argument, or by default, is judged as an argument called `path`.
+    named = [path for path in paths or () if path in inner or ("path", path) not in texts]
+    values += [_Value("path", forms_of_path(path, root)) for path in named]
+    leading = next(iter(_properties(tool.definition.input_schema)), "") or next(iter(arguments), "")
+    return _Call(name, tuple(values), "path" if inner else leading)
+
+
+def _properties(schema: str) -> Collection[str]:
+    """Return the names of a tool's arguments in its own order: a model may write them in any."""
+    try:
+        return msgspec.json.decode(schema, type=dict[str, Any]).get("properties") or ()
+    except msgspec.MsgspecError:
+        return ()
 
 
 def _texts(arguments: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -129,11 +170,17 @@ def _texts(arguments: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield key, one if isinstance(one, str) else str(one)
 
 
-def _forms(key: str, value: str) -> tuple[str, ...]:
-    """Return the forms of a value: as written; and the parts of a command, or the normalised path."""
+def _forms(key: str, value: str, paths: tuple[str, ...] | None, root: Path | None) -> PathForms:
+    """Return the forms of a value: those of a path; as written; or as written and the parts of a command."""
     if key in _COMMANDS:
-        return (value, *commands_of(value))
-    return (value, posixpath.normpath(value)) if value else (value,)
+        parts = commands_of(value)
+        is_redirected = any(sign in value for sign in "<>")
+        return PathForms((value, *parts), () if is_redirected else tuple((part,) for part in parts))
+    if paths is None or value in paths:
+        forms = forms_of_path(value, root)
+        # It may be no path at all.
+        return forms if paths is not None else evolve(forms, needed=((value,), *forms.needed))
+    return PathForms((value,), ((value,),))
 
 
 def _read_patterns(texts: str | Iterable[str]) -> tuple[_Pattern, ...]:
@@ -188,10 +235,11 @@ class ToolPolicy:
         Args:
             name: what the model calls the tool.
         """
-        for patterns, verdict in ((self.deny, Verdict.DENY), (self.ask, Verdict.ASK), (self.allow, Verdict.ALLOW)):
-            for pattern in patterns:
-                if pattern.applies(name, arguments, every=verdict is Verdict.ALLOW):
-                    return self._rule(verdict, f"the policy says {verdict.value} for {pattern.text!r}", tool, name, arguments)
+        if self.deny or self.ask or self.allow:
+            listed = self._find(_read_call(tool, name, arguments, setting))
+            if listed is not None:
+                verdict, pattern = listed
+                return self._rule(verdict, f"the policy says {verdict.value} for {pattern.text!r}", tool, name, arguments)
         if self.otherwise is not None:
             why = f"the policy says {self.otherwise.value} for what it does not list"
             return self._rule(self.otherwise, why, tool, name, arguments)
@@ -202,6 +250,38 @@ class ToolPolicy:
         is_foreign = tool.effect is ToolEffect.ACTS and bool(getattr(tool, "server", ""))
         verdict = Verdict.ASK if is_foreign else _BY_EFFECT[tool.effect]
         return self._rule(verdict, f"its effect is {tool.effect.value!r}", tool, name, arguments)
+
+    def hides(self, tool: Tool, name: str, arguments: Mapping[str, Any], setting: ToolSetting) -> Callable[[str], bool]:
+        """Return what decides whether a path is left out of the result of a call that finds it; see `ToolSetting.hides`.
+
+        What is denied is left out, and what needs approval, unless the call itself names a path that does: then it was asked
+        for.
+        """
+        paths, root = paths_of(tool, arguments), setting.directory
+        names = {"path", *(key for key, text in _texts(arguments) if text in (paths or ()))}
+
+        def judge_path(forms: PathForms) -> Verdict:
+            listed = self._find(_Call(name, tuple(_Value(key, forms) for key in names), "path"), by_value=True)
+            if listed is not None:
+                return listed[0]
+            return Verdict.ASK if any(map(may_hold_secrets, forms.every)) else Verdict.ALLOW
+
+        is_asked = bool(paths) and all(judge_path(forms_of_path(path, root)) is Verdict.ASK for path in paths or ())
+        hidden = (Verdict.DENY,) if is_asked else (Verdict.DENY, Verdict.ASK)
+        return lambda path: root is not None and judge_path(forms_below(path, root)) in hidden
+
+    def _find(self, call: _Call, *, by_value: bool = False) -> tuple[Verdict, _Pattern] | None:
+        """Return the first pattern that applies to a call, with its verdict.
+
+        Args:
+            by_value: whether to leave out patterns in `deny` and `ask` that name no value: the call itself was judged by them.
+        """
+        for patterns, verdict in ((self.deny, Verdict.DENY), (self.ask, Verdict.ASK), (self.allow, Verdict.ALLOW)):
+            for pattern in patterns:
+                is_left_out = by_value and pattern.value is None and verdict is not Verdict.ALLOW
+                if not is_left_out and pattern.applies(call, every=verdict is Verdict.ALLOW):
+                    return verdict, pattern
+        return None
 
     def _rule(
         self, verdict: Verdict, why: str, tool: Tool, name: str, arguments: Mapping[str, Any], category: str = "tool"

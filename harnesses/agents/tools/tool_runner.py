@@ -216,7 +216,8 @@ class ToolBox:
 
     async def perform(self, tool: Tool, call: ToolCall, key: str) -> ToolOutcome:
         """Make a call within its time limit; return its outcome with the tree of the files."""
-        text, is_error = await self._invoke(tool, call, evolve(self._setting, call_key=key))
+        hides = self._policy.hides(tool, call.name, read_object(call.arguments), self._setting)
+        text, is_error = await self._invoke(tool, call, evolve(self._setting, call_key=key, hides=hides))
         tree = "" if tool.effect is ToolEffect.READS else await self._tree.save()
         return ToolOutcome(text=_bounded(text), is_error=is_error, tree=tree)
 
