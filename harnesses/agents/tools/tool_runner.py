@@ -35,7 +35,7 @@ from harnesses.agents.tools.tool import (
 from harnesses.agents.tools.tool_policy import Ruling, ToolPolicy, Verdict
 from harnesses.agents.tools.working_tree import NoTree, WorkingTree
 from harnesses.diagnostics.error_groups import leaves
-from harnesses.effects.effect import Effect, EffectOutcome, NotDone
+from harnesses.effects.effect import OPEN, Effect, EffectOutcome, NotDone
 from harnesses.errors import (
     ApprovalDenied,
     BudgetExhausted,
@@ -52,6 +52,9 @@ MAX_RESULT = 40_000
 """Characters of a result; the middle of a longer one is cut."""
 _ENDS = (Waiting, BudgetExhausted, NoRestart)
 """Errors that end or block the harness: they are not told to the model."""
+_ARGUMENTS = 3
+"""Recorded arguments of a call that is made: name, arguments, tree of the files before it. One that is refused has two."""
+_REFUSED_THEN = "the call was refused when it was first made, and cut off; make it again if it is still wanted"
 _INTERRUPTED = "the call was interrupted and may have happened; find out before you repeat it"
 
 
@@ -156,7 +159,9 @@ class ToolBox:
             arguments = read_object(call.arguments)
             tool, ruling = self._judge(call.name, arguments)
         except ToolError as error:
-            return await self._note(call, key, str(error))
+            return await self._note(call, key, known, str(error))
+        if known is not None and known.outcome in OPEN and len(known.arguments) != _ARGUMENTS:
+            return await self._note(call, key, known, _REFUSED_THEN)
         return await self._act(_Attempt(self, tool, call, key), key, known, arguments, ruling)
 
     def _judge(self, name: str, arguments: dict[str, Any]) -> tuple[Tool, Ruling]:
@@ -174,13 +179,22 @@ class ToolBox:
             raise ToolDenied(f"the call of {name} is denied: {ruling.why}; do without it")
         return tool, ruling
 
-    async def _note(self, call: ToolCall, key: str, error: str) -> ToolOutcome:
-        """Record a call that is not made."""
+    async def _note(self, call: ToolCall, key: str, known: Effect | None, error: str) -> ToolOutcome:
+        """Record a call that is not made. One that was begun before, and cut off, is settled as that."""
 
-        async def refuse(name: str, arguments: str) -> ToolOutcome:
+        async def refuse(*arguments: Any) -> ToolOutcome:
             return ToolOutcome(text=_bounded(error), is_error=True)
 
-        return await self._setting.run.once(key, refuse, call.name, call.arguments, idempotent=True)
+        run = self._setting.run
+        if known is None or known.outcome not in OPEN:
+            return await run.once(key, refuse, call.name, call.arguments, idempotent=True)
+        begun, is_dangerous = known.arguments, not (known.keep or known.idempotent)
+        try:
+            return await run.once(key, refuse, *begun, idempotent=known.idempotent, errors="keep", dangerous=is_dangerous)
+        except EffectFailed as failed:
+            if begun[2]:
+                await self._tree.restore(str(begun[2]))
+            return _kept(failed)
 
     async def _act(
         self, attempt: _Attempt, key: str, known: Effect | None, arguments: dict[str, Any], ruling: Ruling

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import trio
 
@@ -138,6 +140,26 @@ async def test_a_denied_call_is_not_made_and_the_model_is_told():
     assert [result.is_error for result in results] == [True, False]
     assert "denied" in results[0].text
     assert counter.made == 1
+
+
+@pytest.mark.parametrize("now", ["denied", "gone", "allowed after a refusal"])
+@pytest.mark.parametrize("flag", ["keep", "idempotent"])
+async def test_a_call_that_was_cut_off_is_settled_though_it_is_judged_otherwise_now(now, flag):
+    run, counter = agent_run(), Counter()
+    key, name = run.scope + "round/1/tool/1", "count"
+    begun: list[object] = [name, {"step": 1}, ""] if now != "allowed after a refusal" else [name, '{"step":1}']
+    flags = {flag: True} if now != "allowed after a refusal" else {"idempotent": True}
+    intent = json.dumps({"key": key, "arguments": begun, **flags})
+    run._services()._runtime.effects.restore([("intent", intent)])
+    tools = [] if now == "gone" else [function_tool(counter.count)]
+    async with opened(*tools, run=run, policy=ToolPolicy(deny=[name]) if now == "denied" else None) as call:
+        result = await call(name, step=1)
+        again = await call.box.run(call_of(name, step=1), "round/1/tool/1")
+
+    assert result.is_error
+    assert again.text == result.text
+    assert counter.made == 0
+    assert flag != "keep" or now == "allowed after a refusal" or "may have happened" in result.text
 
 
 async def test_two_tools_of_the_program_with_one_name_are_refused():
