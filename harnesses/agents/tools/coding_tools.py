@@ -211,6 +211,9 @@ def _apply(change: FileChange, folder: ConfinedFolder, after: dict[str, str | No
         return f"added {path}"
     if known is None:
         raise ToolError(f"the patch changes {path!r}, which does not exist; list the folder to see what there is")
+    is_taken = after[target] is not None if target in after else folder.exists(target)
+    if target != path and is_taken:
+        raise ToolError(f"the patch moves {path!r} to {target!r}, which exists: expected a new name; delete that file before")
     after[path] = None
     if change.kind == "delete":
         return f"deleted {path}"

@@ -25,6 +25,7 @@ from attrs import field, frozen
 
 from harnesses.agents.model.messages import ToolDefinition
 from harnesses.agents.tools.tool import InvalidArguments, ToolEffect, ToolSetting
+from harnesses.agents.tools.tool_threads import call_in_thread
 from harnesses.data.values import detach
 from harnesses.errors import HarnessMisuse
 from harnesses.guard.command_model import Finding
@@ -98,7 +99,7 @@ class FunctionTool:
         else:
             # A thread that changes files must not go on when they are kept or restored.
             abandons = self.effect is not ToolEffect.CHANGES_FILES
-            result = await trio.to_thread.run_sync(call, abandon_on_cancel=abandons)
+            result = await call_in_thread(call, abandons=abandons)
         return as_text(await result if inspect.isawaitable(result) else result)
 
 

@@ -61,6 +61,10 @@ def _words(command: Iterable[str]) -> tuple[str, ...]:
     return tuple(command)
 
 
+class _NotStarted(Exception):
+    """The program of a server has not come to answer; the message says why."""
+
+
 @frozen
 class McpServer:
     """An MCP server, started or connected to for each turn.
@@ -101,8 +105,8 @@ class McpServer:
         """Start or connect to the server and yield its tools, which follow its list of them.
 
         Raises:
-            NotReady: its program, or the package `mcp`, is not installed.
-            ToolError: it cannot be started or connected to.
+            NotReady: its program, or the package `mcp`, is not installed; or the program does not start.
+            ToolError: it cannot be connected to.
         """
         failed: BaseException | None = None
         is_open = False
@@ -122,7 +126,12 @@ class McpServer:
             raise failed
 
     def _cannot_open(self, error: Exception) -> Exception:
-        ready = next((leaf for leaf in leaves(error) if isinstance(leaf, NotReady | HarnessMisuse)), None)
+        """Return the error of a server that cannot be opened. One that does not start blocks: another try would not help."""
+        found = list(leaves(error))
+        ready = next((leaf for leaf in found if isinstance(leaf, NotReady | HarnessMisuse)), None)
+        if ready is None and any(isinstance(leaf, _NotStarted) for leaf in found):
+            why = f"expected that {self.command[0]!r} starts, got {_plain(error)}"
+            return NotReady(f"MCP server {self.name!r}: {why}; install or correct it")
         return ready or ToolError(f"MCP server {self.name!r} cannot be used: {_plain(error)}")
 
     @asynccontextmanager
@@ -148,7 +157,8 @@ class McpServer:
                         yield tools
                         nursery.cancel_scope.cancel()
         if limit.cancelled_caught:
-            raise ToolError(f"it has not answered within {self.start_timeout_s:g} s")
+            why = f"it has not answered within {self.start_timeout_s:g} s"
+            raise _NotStarted(why) if self.command else ToolError(why)
 
     @asynccontextmanager
     async def _transport(self, setting: ToolSetting) -> AsyncGenerator[Any, None]:
@@ -180,11 +190,9 @@ class McpServer:
                 try:
                     yield process.connect(ready, directory)
                 except Exception as error:
-                    said = redact_text("; ".join(process.errors))[-1_000:] or f"exit code {process.code}"
-                    if process.code in (126, 127):
-                        why = f"{self.command[0]!r} cannot be run: {said}"
-                        raise NotReady(f"MCP server {self.name!r}: {why}; install it") from error
-                    raise ToolError(f"{_plain(error)} ({said})") from error
+                    lines = [line for line in map(str.strip, process.errors) if line]
+                    said = redact_text(lines[-1])[-1_000:] if lines else f"exit code {process.code}"
+                    raise _NotStarted(f"{_plain(error)} ({said})") from error
 
     def is_held(self, setting: ToolSetting) -> bool:
         """Return whether a sandbox keeps the server from everything but files."""

@@ -71,6 +71,11 @@ class ToolOutcome:
 class Tree(Protocol):
     """Keeps the working files with the outcome of each call."""
 
+    @property
+    def problem(self) -> str:
+        """Why the files are not kept, for the model; empty if they are, or need not be."""
+        ...
+
     async def current(self) -> str:
         """Return the tree that the files had after the last call, storing it if there was none."""
         ...
@@ -233,6 +238,8 @@ class ToolBox:
         hides = self._policy.hides(tool, call.name, read_object(call.arguments), self._setting)
         text, is_error = await self._invoke(tool, call, evolve(self._setting, call_key=key, hides=hides))
         tree = "" if tool.effect is ToolEffect.READS else await self._tree.save()
+        if tool.effect is not ToolEffect.READS and self._tree.problem:
+            text = f"{_bounded(text)}\n[{self._tree.problem}]"
         return ToolOutcome(text=_bounded(text), is_error=is_error, tree=tree)
 
     async def _invoke(self, tool: Tool, call: ToolCall, setting: ToolSetting) -> tuple[str, bool]:

@@ -31,6 +31,10 @@ from harnesses.files.state_folder import state_folder
 _LIMIT_S = 120.0
 _REFS = "refs/turns"
 _KEPT_S = 30 * 86_400.0
+MAX_TREE_FILES = 100_000
+"""Files, new or changed, that one turn keeps; beyond it, files are not kept."""
+MAX_TREE_BYTES = 1024**3
+"""Bytes of them."""
 _MOST_NAMES = 500
 """Paths given to one git command."""
 _SETTINGS = (
@@ -50,6 +54,8 @@ _ATTRIBUTES = "* -text -filter -diff -ident -working-tree-encoding\n"
 
 class NoTree:
     """Keeps nothing: for agents that have no directory, or one without a repository."""
+
+    problem = ""
 
     async def __aenter__(self) -> NoTree:
         return self
@@ -80,6 +86,10 @@ class WorkingTree:
     _saved: int = field(init=False, default=0)
     _has_links: bool = field(init=False, default=False)
     """Whether the index may name nested repositories."""
+    _added: tuple[int, int] = field(init=False, default=(0, 0))
+    """Files and bytes that were kept so far."""
+    problem: str = field(init=False, default="")
+    """Why the files are not kept at the moment, for the model; empty if they are."""
 
     @staticmethod
     async def of(directory: Path, log: Callable[[str], object]) -> WorkingTree | NoTree:
@@ -109,8 +119,10 @@ class WorkingTree:
         try:
             await self._open()
             await self._drop_nested()
+            added = await self._measure()
             self._has_links = True
             await self._git("add", "--all", "--", ".")
+            self._added = added
             await self._drop_nested()
             tree = (await self._git("write-tree")).strip()
             if tree != self._last:
@@ -119,9 +131,27 @@ class WorkingTree:
         except (ToolError, OSError) as error:
             self._log(f"[the files of {self._directory} are not kept: {error}]")
             self._last = ""
+            self.problem = f"the files are not kept, and would be lost in a crash: {error}"
             return ""
-        self._last = tree
+        self._last, self.problem = tree, ""
         return tree
+
+    async def _measure(self) -> tuple[int, int]:
+        """Return how many files and bytes will have been kept with those that are new or changed.
+
+        Raises:
+            ToolError: they are too many.
+        """
+        listed = await self._run("ls-files", "--others", "--modified", "--exclude-standard", "-z")
+        paths = [path for path in listed.split(b"\0") if path]
+        size = await trio.to_thread.run_sync(_size_of, os.fsencode(self._directory), paths)
+        files, size = self._added[0] + len(paths), self._added[1] + size
+        if files > MAX_TREE_FILES or size > MAX_TREE_BYTES:
+            raise ToolError(
+                f"expected at most {MAX_TREE_FILES} new or changed files and {MAX_TREE_BYTES} bytes in a turn, got {files} "
+                f"and {size}; delete what is not needed, or have .gitignore exclude it"
+            )
+        return files, size
 
     async def restore(self, tree: str) -> None:
         """Replace the files by those of a tree. Ignored files stay.
@@ -181,6 +211,14 @@ class WorkingTree:
             said = ran.stderr.decode(errors="replace").strip()[-500:]
             raise ToolError(f"git {arguments[0]} in {self._directory}: expected exit code 0, got {ran.returncode}: {said}")
         raise ToolError(f"git {arguments[0]} in {self._directory} took longer than {_LIMIT_S:g} s")
+
+
+def _size_of(folder: bytes, paths: list[bytes]) -> int:
+    size = 0
+    for path in paths:
+        with suppress(OSError):
+            size += os.lstat(os.path.join(folder, path)).st_size
+    return size
 
 
 def _id_of(directory: Path) -> str:

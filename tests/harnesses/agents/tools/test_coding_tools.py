@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from harnesses.agents.tools import coding_tools as coding
 from harnesses.agents.tools import confined_files
 from harnesses.agents.tools.coding_tools import coding_tools
 from harnesses.agents.tools.confined_files import ConfinedFolder, OutsideFolder
+from harnesses.agents.tools.nearest_text import show_nearest
 from harnesses.agents.tools.tool import ToolError, ToolSetting
 from harnesses.errors import HarnessMisuse
 from tests.harnesses.agents.tools.turn_tools import agent_run, opened
@@ -361,6 +363,28 @@ def test_a_patch_moves_a_file(place):
 
     assert not (place / "notes.txt").exists()
     assert (place / "doc" / "notes.md").read_text() == "1st\nsecond\n"
+
+
+def test_a_patch_moves_no_file_onto_another(place):
+    move = "*** Begin Patch\n{}*** Update File: notes.txt\n*** Move to: src/a.py\n@@\n-first\n+1st\n*** End Patch"
+    with pytest.raises(ToolError, match=r"'src/a\.py', which exists"):
+        coding.apply_patch(move.format(""), setting(place))
+    assert (place / "notes.txt").read_text() == "first\nsecond\n"
+
+    coding.apply_patch(move.format("*** Delete File: src/a.py\n"), setting(place))
+    assert (place / "src" / "a.py").read_text() == "1st\nsecond\n"
+
+
+def test_the_nearest_lines_of_a_large_file_are_found_in_bounded_time(place):
+    lines = [f"    value_{number} = compute(source[{number}], width={number % 97})" for number in range(18_000)]
+    wanted = "    value_9000 = compute(sources[9000], width=76)"
+
+    began = time.thread_time()
+    told = show_nearest(wanted, "\n".join(lines))
+    took_s = time.thread_time() - began
+
+    assert "value_9000 = compute(source[9000]" in told
+    assert took_s < 0.3
 
 
 def test_every_change_that_git_can_write_is_applied_like_git(place):

@@ -203,16 +203,17 @@ async def test_a_message_without_end_ends_the_connection(place):
     assert "took longer" not in result.text
 
 
-async def test_a_server_that_cannot_start_is_told_with_what_it_said(place):
-    server = McpServer([sys.executable, "-c", "import sys; sys.exit('no configuration found')"], name="odd")
-    with pytest.raises(ToolError, match="no configuration found"):
+async def test_a_server_that_cannot_start_blocks_with_the_last_line_that_it_said(place):
+    program = "import sys; print('first', file=sys.stderr); sys.exit('no configuration found')"
+    server = McpServer([sys.executable, "-c", program], name="odd")
+    with pytest.raises(NotReady, match=r"MCP server 'odd'.*\(no configuration found\)"):
         async with opened(server, directory=place):
             pass
 
 
 async def test_a_server_that_does_not_answer_is_given_up(place):
     server = odd("mute", place, start_timeout_s=1.0)
-    with trio.fail_after(15), pytest.raises(ToolError, match="not answered within 1 s"):
+    with trio.fail_after(15), pytest.raises(NotReady, match="not answered within 1 s"):
         async with opened(server, directory=place):
             pass
 

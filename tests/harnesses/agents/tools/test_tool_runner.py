@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 import trio
 
+from harnesses.agents.tools import tool_threads
 from harnesses.agents.tools.function_tool import function_tool
 from harnesses.agents.tools.tool import ToolEffect, ToolError
 from harnesses.agents.tools.tool_policy import ToolPolicy
@@ -160,6 +162,33 @@ async def test_a_call_that_was_cut_off_is_settled_though_it_is_judged_otherwise_
     assert again.text == result.text
     assert counter.made == 0
     assert flag != "keep" or now == "allowed after a refusal" or "may have happened" in result.text
+
+
+async def test_threads_that_were_left_hold_up_nothing_and_are_told_once_there_are_no_more(monkeypatch):
+    monkeypatch.setattr(tool_threads, "MAX_THREADS", 2)
+    release, ended = threading.Event(), [threading.Event(), threading.Event()]
+
+    def wait(number: int) -> str:
+        if number < 2:
+            release.wait()
+            ended[number].set()
+        return "done"
+
+    tool = function_tool(wait, effect=ToolEffect.READS, timeout_s=0.05)
+    async with opened(tool) as call:
+        late = [await call("wait", number=number) for number in (0, 1)]
+        with trio.fail_after(5):
+            await trio.to_thread.run_sync(lambda: None)
+        refused = await call("wait", number=2)
+        release.set()
+        for event in ended:
+            await trio.to_thread.run_sync(event.wait)
+        with trio.fail_after(5):
+            while (await call("wait", number=2)).is_error:  # noqa: ASYNC110
+                await trio.sleep(0.01)
+
+    assert all("took longer" in result.text for result in late)
+    assert "all 2 threads of tools are held" in refused.text
 
 
 async def test_two_tools_of_the_program_with_one_name_are_refused():

@@ -219,3 +219,18 @@ async def test_an_unknown_tree_is_an_error(place):
     async with await tree_of(place) as tree:
         with pytest.raises(Exception, match="read-tree"):
             await tree.restore("0123456789012345678901234567890123456789")
+
+
+@pytest.mark.parametrize(("name", "most"), [("MAX_TREE_BYTES", 1_000), ("MAX_TREE_FILES", 3)])
+async def test_files_beyond_the_limit_are_not_kept_and_the_model_is_told(place, monkeypatch, name, most):
+    monkeypatch.setattr(f"harnesses.agents.tools.working_tree.{name}", most)
+
+    def grow() -> None:
+        for number in range(4):
+            (place / f"{number}.txt").write_text("x" * 400)
+
+    async with opened(function_tool(grow, effect=ToolEffect.CHANGES_FILES), directory=place) as call:
+        result = await call("grow")
+
+    assert (result.is_error, result.text.split("\n")[0]) == (False, "done")
+    assert f"expected at most {most if name == 'MAX_TREE_FILES' else 100_000} new or changed files" in result.text
