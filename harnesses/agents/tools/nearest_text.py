@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from heapq import nlargest
 
 _MOST_LINES = 20_000
 """Lines of a text that are compared."""
@@ -41,7 +40,7 @@ def show_nearest(wanted: str, text: str) -> str:
     best, place = _LEAST_ALIKE, None
     matcher = SequenceMatcher(autojunk=False)
     matcher.set_seq2(row)
-    for number in sorted(nlargest(_MOST_COMPARED, range(len(lines)), key=shared)):
+    for number in sorted(sorted(range(len(lines)), key=shared, reverse=True)[:_MOST_COMPARED]):
         matcher.set_seq1(lines[number].strip()[:_WIDTH])
         if matcher.real_quick_ratio() > best and matcher.quick_ratio() > best and (ratio := matcher.ratio()) > best:
             best, place = ratio, number
