@@ -118,7 +118,8 @@ class ModelClient:
         return other
 
     def _price(self, provider: ModelProvider, model: str) -> ModelPrice | None:
-        found = self.prices.find(provider.id, model)
+        ids: tuple[str, ...] = getattr(provider, "price_ids", (provider.id,))
+        found = next((price for id in ids if (price := self.prices.find(id, model)) is not None), None)
         return FREE if found is None and is_local(provider.account) else found
 
     @property

@@ -84,6 +84,7 @@ def body_of(request: ModelRequest) -> dict[str, Any]:
     """Return the body of a request."""
     options = request.options
     max_tokens = options.max_tokens or DEFAULT_MAX_TOKENS
+    reasoning = _reasoning(request.model, options, max_tokens)
     body: dict[str, Any] = {
         "model": request.model,
         "max_tokens": max_tokens,
@@ -97,14 +98,14 @@ def body_of(request: ModelRequest) -> dict[str, Any]:
             for tool in request.tools
         ]
         if options.tool_choice is not None:
-            body["tool_choice"] = _tool_choice(options.tool_choice)
+            body["tool_choice"] = _tool_choice(options.tool_choice, thinks="thinking" in reasoning)
     if options.temperature is not None:
         body["temperature"] = options.temperature
     if options.stop:
         body["stop_sequences"] = list(options.stop)
     if "user_id" in request.metadata:
         body["metadata"] = {"user_id": request.metadata["user_id"]}
-    return {**body, **_reasoning(request.model, options, max_tokens)}
+    return {**body, **reasoning}
 
 
 def _reasoning(model: str, options: ModelOptions, max_tokens: int) -> dict[str, Any]:
@@ -116,7 +117,10 @@ def _reasoning(model: str, options: ModelOptions, max_tokens: int) -> dict[str, 
     return {"thinking": {"type": "enabled", "budget_tokens": budget}} if budget >= _BUDGETS["low"] else {}
 
 
-def _tool_choice(choice: str) -> dict[str, str]:
+def _tool_choice(choice: str, *, thinks: bool) -> dict[str, str]:
+    """Return the choice of a tool. The API refuses to force one on a model that thinks."""
+    if thinks and choice != "none":
+        return {"type": "auto"}
     kinds = {"auto": "auto", "none": "none", "required": "any"}
     return {"type": kinds[choice]} if choice in kinds else {"type": "tool", "name": choice}
 

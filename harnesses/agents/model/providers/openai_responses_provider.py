@@ -29,8 +29,8 @@ from harnesses.agents.model.messages import (
     ToolCallDelta,
 )
 from harnesses.agents.model.providers.openai_chat_provider import OPENAI_URL, openai_client, result_text, usage_of
-from harnesses.agents.model.providers.provider_failures import Failure, error_of
-from harnesses.agents.model.providers.sdk_provider import SdkProvider, as_mapping, kinds_of, resets_at
+from harnesses.agents.model.providers.provider_failures import Failure, error_of, resets_at
+from harnesses.agents.model.providers.sdk_provider import SdkProvider, as_mapping, kinds_of
 from harnesses.timing.clock import now_s
 
 _REASONING = "openai:"
@@ -226,7 +226,7 @@ class ItemReader:
 
     def _failed(self, said: dict[str, Any]) -> Exception:
         message = str(said.get("message") or "the response has failed")
-        failure = Failure(provider=self.provider, message=message, kinds=kinds_of(said), resets_at=resets_at(said))
+        failure = Failure(provider=self.provider, message=message, kinds=kinds_of(said), resets_at=resets_at(said, now_s()))
         return error_of(failure, now_s())
 
     def end(self) -> bool:

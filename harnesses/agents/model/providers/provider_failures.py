@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import Any
 
 from attrs import field, frozen
 
@@ -67,6 +68,8 @@ _TOO_LONG = re.compile(
     r"prompt is too long|context (?:window|length|size)|too many (?:input )?tokens|exceeds? the (?:available|model)",
     re.IGNORECASE,
 )
+_RESET = re.compile(r"x-ratelimit-reset-[a-z-]+|anthropic-ratelimit-(?!unified)[a-z-]+-reset")
+_DURATION = re.compile(r"(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9}(?:\.\d{1,9})?)s)?(?:(\d{1,9}(?:\.\d{1,9})?)ms)?")
 _NO_CREDIT = re.compile(r"credit balance is too low|exceeded your current quota", re.IGNORECASE)
 
 
@@ -95,10 +98,12 @@ def error_of(failure: Failure, now: float) -> ProviderError:
         now: seconds since 1970.
     """
     headers = failure.headers
-    resets_at = failure.resets_at if failure.resets_at is not None else quota_resets_at(headers)
-    kind = _class_of(failure, is_quota=resets_at is not None)
+    ends_at = failure.resets_at if failure.resets_at is not None else quota_resets_at(headers)
+    kind = _class_of(failure, is_quota=ends_at is not None)
     request_id = shown(headers.get("request-id") or headers.get("x-request-id") or "", 100)
     retry_after_s = retry_after(headers, now)
+    if retry_after_s is None and issubclass(kind, RateLimited):
+        retry_after_s = limit_ends_in(headers, now)
     named = f" {request_id}" if request_id else ""
     status = "an error" if failure.status is None else f"status {failure.status}"
     remedy = _remedy(kind, has_key=failure.has_key)
@@ -106,7 +111,7 @@ def error_of(failure: Failure, now: float) -> ProviderError:
     if issubclass(kind, UsageLimitReached):
         return kind(
             text,
-            resets_at=resets_at,
+            resets_at=None if ends_at is None else min(ends_at, now + _MOST_WAIT_S),
             provider=failure.provider,
             status=failure.status,
             request_id=request_id,
@@ -168,6 +173,43 @@ def quota_resets_at(headers: Mapping[str, str]) -> float | None:
     if headers.get("anthropic-ratelimit-unified-status") != "rejected":
         return None
     return _number(headers.get("anthropic-ratelimit-unified-reset", ""))
+
+
+def resets_at(said: Mapping[str, Any], now: float) -> float | None:
+    """Return when a used-up quota is filled again, in seconds since 1970, if the body of an error says so."""
+    at, seconds = said.get("resets_at"), said.get("resets_in_seconds")
+    if isinstance(at, int | float) and not isinstance(at, bool):
+        return min(at, now + _MOST_WAIT_S) if at >= 0 else None
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool):
+        return now + min(seconds, _MOST_WAIT_S) if seconds >= 0 else None
+    return None
+
+
+def limit_ends_in(headers: Mapping[str, str], now: float) -> float | None:
+    """Return the seconds until the last of the rate limits ends that are used up; None if the headers tell of none.
+
+    Source: OpenAI's `x-ratelimit-reset-tokens: 6m0s`, Anthropic's `anthropic-ratelimit-tokens-reset: 2026-11-18T11:07:10Z`.
+    """
+    ends = (
+        _seconds_of(text, now)
+        for name, text in headers.items()
+        if _RESET.fullmatch(name) and not _number(headers.get(name.replace("-reset", "-remaining"), "0"))
+    )
+    return max((min(seconds, _MOST_WAIT_S) for seconds in ends if seconds is not None), default=None)
+
+
+def _seconds_of(text: str, now: float) -> float | None:
+    """Return the seconds that a duration says, or until a time; None if it is neither."""
+    text = text.strip()
+    if (plain := _number(text)) is not None:
+        return plain
+    if text and (match := _DURATION.fullmatch(text)):
+        return sum(float(part or 0) * unit for part, unit in zip(match.groups(), (3_600, 60, 1, 0.001), strict=True))
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return max((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - now, 0.0)
 
 
 def _number(text: str) -> float | None:

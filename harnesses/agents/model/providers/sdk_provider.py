@@ -15,7 +15,7 @@ import trio
 from harnesses.agents.model.errors import ProviderError
 from harnesses.agents.model.messages import ModelRequest, ModelResponse, StreamEvent
 from harnesses.agents.model.providers.credentials import NO_KEY, Credential
-from harnesses.agents.model.providers.provider_failures import Failure, error_of
+from harnesses.agents.model.providers.provider_failures import Failure, error_of, resets_at
 from harnesses.agents.model.providers.response_stream import (
     AnswerReader,
     CallLimits,
@@ -77,6 +77,11 @@ class SdkProvider(ABC):
         return f"{self.base_url} {digest}" if digest else self.base_url
 
     @property
+    def price_ids(self) -> tuple[str, ...]:
+        """The ids under which its models may have prices, the first one first."""
+        return (self.default_id, self.id) if self.id == self.vendor_id else (self.id,)
+
+    @property
     def key_name(self) -> str:
         """Where its key comes from; empty without one."""
         return "" if self._key is None else self._key.name
@@ -134,7 +139,7 @@ class SdkProvider(ABC):
                 status=status,
                 kinds=kinds_of(said),
                 headers={name.lower(): value for name, value in response.headers.items()},
-                resets_at=resets_at(said),
+                resets_at=resets_at(said, now_s()),
                 has_key=self._key is not None,
             ),
             now_s(),
@@ -176,12 +181,3 @@ def as_mapping(value: object) -> dict[str, Any]:
 def kinds_of(said: dict[str, Any]) -> tuple[str, ...]:
     """Return the code and the type of an error's body."""
     return tuple(str(said[name]) for name in ("code", "type") if said.get(name))
-
-
-def resets_at(said: dict[str, Any]) -> float | None:
-    """Return when a used-up quota is filled again, in seconds since 1970, if the body of an error says so."""
-    at = said.get("resets_at")
-    if isinstance(at, int | float):
-        return float(at)
-    seconds = said.get("resets_in_seconds")
-    return now_s() + seconds if isinstance(seconds, int | float) else None

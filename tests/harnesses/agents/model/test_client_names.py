@@ -44,3 +44,12 @@ def test_a_malformed_fallback_is_refused(fallback: dict[str, str]) -> None:
 def test_invalid_limits_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(HarnessMisuse, match=next(iter(options))):
         client_for("ollama:main", **options)
+
+
+@pytest.mark.parametrize("row", ["openai-chat:gpt-x", "openai:gpt-x", "openai-chat:*"])
+@pytest.mark.parametrize("name", ["openai-chat:gpt-x", "openai-chat:gpt-x-2026-01-01"])
+def test_a_price_of_openai_chat_is_found_under_its_own_name_and_under_openais(row: str, name: str) -> None:
+    rows = {"ollama:other": {"input": 9, "output": 9}, row: {"input": 1, "output": 2}}
+    assert client_for(name, prices=rows).unpriced == ()
+    url = "https://models.example/v1"
+    assert bool(client_for(name, base_url=url, prices=rows).unpriced) is (row == "openai:gpt-x")

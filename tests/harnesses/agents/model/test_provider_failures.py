@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from harnesses.agents.model.errors import (
     RequestRejected,
     UsageLimitReached,
 )
-from harnesses.agents.model.providers.provider_failures import Failure, error_of, retry_after
+from harnesses.agents.model.providers.provider_failures import Failure, error_of, resets_at, retry_after
 
 NOW = 1_795_000_000.0
 
@@ -95,6 +96,56 @@ def test_the_end_of_a_plans_quota_is_read_from_the_headers_of_a_subscription() -
 )
 def test_retry_after_is_read_as_seconds_or_as_a_date(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(headers, 1_795_000_000.0) == seconds
+
+
+RESET = {"x-ratelimit-reset-requests": "8h0m0s", "x-ratelimit-reset-tokens": "1m2.5s"}
+EMPTY = {"x-ratelimit-remaining-requests": "59", "x-ratelimit-remaining-tokens": "0"}
+CLAUDE = "anthropic-ratelimit-input-tokens"
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({**RESET, **EMPTY}, 62.5),
+        ({**RESET, **EMPTY, "retry-after": "3"}, 3.0),
+        (RESET, 8 * 3600.0),
+        ({**RESET, "x-ratelimit-remaining-requests": "59", "x-ratelimit-remaining-tokens": "900"}, None),
+        ({"x-ratelimit-reset-requests": "20ms"}, 0.02),
+        ({"x-ratelimit-reset-tokens": "17"}, 17.0),
+        ({"x-ratelimit-reset-tokens": "9999999h"}, 30 * 86_400.0),
+        ({"x-ratelimit-reset-tokens": "soon"}, None),
+        ({f"{CLAUDE}-reset": "2026-11-18T11:07:10Z", f"{CLAUDE}-remaining": "0"}, 30.0),
+        ({f"{CLAUDE}-reset": "2026-11-18T11:07:10Z", f"{CLAUDE}-remaining": "5"}, None),
+        ({f"{CLAUDE}-reset": "2026-11-18T11:00:00Z"}, 0.0),
+        ({f"{CLAUDE}-reset": "tomorrow"}, None),
+    ],
+)
+def test_without_retry_after_the_end_of_the_limit_that_is_used_up_is_read(
+    headers: dict[str, str], seconds: float | None
+) -> None:
+    assert error(status=429, headers=headers).retry_after_s == seconds
+    assert error(status=503, headers=headers).retry_after_s == (3.0 if "retry-after" in headers else None)
+
+
+@pytest.mark.parametrize(
+    ("said", "at"),
+    [
+        ({"resets_at": NOW + 60}, NOW + 60),
+        ({"resets_at": math.inf}, NOW + 30 * 86_400),
+        ({"resets_at": 10**400}, NOW + 30 * 86_400),
+        ({"resets_at": math.nan}, None),
+        ({"resets_at": -1}, None),
+        ({"resets_at": True}, None),
+        ({"resets_at": "soon"}, None),
+        ({"resets_in_seconds": 60}, NOW + 60),
+        ({"resets_in_seconds": math.inf}, NOW + 30 * 86_400),
+        ({"resets_in_seconds": -math.inf}, None),
+    ],
+)
+def test_the_end_of_a_quota_is_a_time_within_thirty_days(said: dict[str, Any], at: float | None) -> None:
+    reached = error(status=429, kinds=("usage_limit_reached",), resets_at=resets_at(said, NOW))
+    assert isinstance(reached, UsageLimitReached)
+    assert reached.resets_at == at
 
 
 def test_what_a_server_says_is_one_harmless_bounded_line_without_secrets() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from harnesses.agents.model.errors import (
     ContextTooLong,
@@ -78,6 +79,15 @@ def request(*messages: Message, **options: Any) -> ModelRequest:
 
 
 # requests
+
+
+@pytest.mark.parametrize("model", ["claude-sonnet-4-5", "claude-opus-5-5"])
+@pytest.mark.parametrize(("choice", "sent"), [("read", "auto"), ("required", "auto"), ("none", "none"), ("auto", "auto")])
+def test_a_model_of_anthropic_that_thinks_is_not_forced_to_use_a_tool(model: str, choice: str, sent: str) -> None:
+    thinking = evolve(request(tool_choice=choice, reasoning="medium", max_tokens=8_192), model=model)
+    body = anthropic_provider.body_of(thinking)
+    assert "thinking" in body
+    assert body["tool_choice"] == {"type": sent}
 
 
 def test_anthropic_is_sent_the_whole_conversation_with_the_begin_and_the_end_cached() -> None:
