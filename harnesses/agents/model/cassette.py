@@ -6,7 +6,7 @@
 Invariants: a replayed run connects to nothing and needs no key and no SDK. A request that was not recorded raises, with the
 nearest recorded one and the difference. Identical requests are answered in the order of the recording.
 
-Only answers are recorded: a call that fails is repeated, and the cassette holds what it returned in the end.
+What a call returned in the end is recorded, its failure too if it failed for good: a replay goes on as the run did.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ import msgspec
 import trio
 from attrs import frozen
 
+from harnesses.agents.model import errors
 from harnesses.agents.model.cassette_file import CassetteFile, CassetteMiss, Json
+from harnesses.agents.model.errors import ProviderError
 from harnesses.agents.model.messages import (
     ModelRequest,
     ModelResponse,
@@ -158,6 +160,11 @@ class _Recording:
     def account(self) -> str:
         return self._provider.account
 
+    def note_failure(self, request: ModelRequest, error: ProviderError) -> None:
+        """Write down that a call has failed for good."""
+        kind = next(each.__name__ for each in type(error).__mro__ if each.__module__ == ProviderError.__module__)
+        self._file.add(_question(self.id, request), {"error": kind, "message": str(error), "status": error.status})
+
     async def complete(self, request: ModelRequest) -> ModelResponse:
         response = await self._provider.complete(request)
         self._file.add(_question(self.id, request), response)
@@ -205,11 +212,23 @@ class _Replaying:
     async def complete(self, request: ModelRequest) -> ModelResponse:
         await trio.lowlevel.checkpoint()
         answer = self._file.take(_question(self.id, request), f"a request to {self.id}:{request.model}")
+        if isinstance(answer, dict) and "error" in answer:
+            raise _error_of(answer, self.id)
         return msgspec.convert(answer, ModelResponse)
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[StreamEvent], None]:
         yield _Replayed(_events(await self.complete(request)))
+
+
+def _error_of(answer: dict[str, Any], provider: str) -> ProviderError:
+    kind: Any = getattr(errors, str(answer["error"]), None)
+    is_known = isinstance(kind, type) and issubclass(kind, ProviderError)
+    made: ProviderError = (kind if is_known else ProviderError)(
+        str(answer.get("message")), provider=provider, status=answer.get("status")
+    )
+    made.is_final = True
+    return made
 
 
 def _events(response: ModelResponse) -> Iterator[StreamEvent]:

@@ -2,6 +2,7 @@
 
     {"cassette": 1}                                                             first line of each recording
     {"asked": {"model": {…}}, "answered": {…}}                                  a model call: request, response
+    {"asked": {"model": {…}}, "answered": {"error": "ContextTooLong", …}}       one that failed for good
     {"asked": {"tool": "…", "arguments": {…}}, "answered": {"text": "…", …}}    a tool call
     {"asked": {"tools": 0}, "answered": [{…}, …]}                               the tools that a source offered
 

@@ -31,6 +31,8 @@ class ProviderError(HarnessError):
     """
 
     retryable: ClassVar[bool] = False
+    is_final: bool = False
+    """Whether the call failed for good although the class is retryable: set for the failures that a cassette replays."""
 
     def __init__(
         self,

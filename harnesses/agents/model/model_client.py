@@ -23,7 +23,7 @@ import trio
 from attrs import evolve, frozen
 
 from harnesses.agents.model.account_gate import GateClosed, OnWait, account_gate
-from harnesses.agents.model.errors import ProviderError
+from harnesses.agents.model.errors import AuthenticationFailed, ProviderError
 from harnesses.agents.model.messages import ModelRequest, ModelResponse, ModelUsage
 from harnesses.agents.model.model_tries import CallMeter, ModelTries, PricedModel, Tell, TryLimits
 from harnesses.agents.model.price_table import FREE, ModelPrice, Prices, PriceTable, price_table
@@ -195,7 +195,10 @@ class ModelClient:
             except (GateClosed, ProviderError) as error:
                 why = _why_fall_back(model, error)
                 if not left or not why:
+                    if isinstance(error, ProviderError):
+                        _note_failure(model, request, error)
                     raise self._final(model, error) from error
+                _note_failure(model, request, error.closure.error if isinstance(error, GateClosed) else error)
                 reasons.append(why)
             else:
                 return ModelCall(
@@ -243,6 +246,13 @@ class ModelClient:
             f"model {model.label!r} is not available: expected an answer within {self._try_limits.max_wait_s:g} s, "
             f"got: {error}; start again when the provider is back, or name fallback models"
         )
+
+
+def _note_failure(model: PricedModel, request: ModelRequest, error: ProviderError) -> None:
+    """Tell a provider that records that a call of it has failed for good; a replay needs no key."""
+    note: Callable[[ModelRequest, ProviderError], None] | None = getattr(model.provider, "note_failure", None)
+    if note is not None and not isinstance(error, AuthenticationFailed):
+        note(evolve(request, model=model.name), error)
 
 
 def _most_output(model: PricedModel, request: ModelRequest) -> int:

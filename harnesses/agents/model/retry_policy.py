@@ -49,6 +49,8 @@ def reaction_to(error: ProviderError, *, has_streamed: bool = False) -> Reaction
     Args:
         has_streamed: whether a part of the answer had arrived: each try of such a request costs money.
     """
+    if error.is_final:
+        return Reaction.FAIL
     if has_streamed and isinstance(error, TransportFailed):
         return Reaction.TRY
     found = next((reaction for kind, reaction in _REACTIONS if isinstance(error, kind)), None)

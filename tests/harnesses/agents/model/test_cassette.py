@@ -7,13 +7,16 @@ import multiprocessing
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 import trio.testing
 from attrs import frozen
 
+from harnesses.agents.chat.model_agent import ModelAgent
 from harnesses.agents.model.cassette import Cassette, CassetteMiss
+from harnesses.agents.model.errors import ContextTooLong, ProviderTimeout, RequestRejected, UsageLimitReached
 from harnesses.agents.model.messages import (
     Message,
     ModelRequest,
@@ -25,11 +28,15 @@ from harnesses.agents.model.messages import (
     ToolCallDelta,
     ToolDefinition,
 )
+from harnesses.agents.model.model_client import ModelClient
 from harnesses.agents.model.providers.anthropic_provider import AnthropicProvider
 from harnesses.agents.model.providers.credentials import Credential
+from harnesses.agents.model.retry_policy import RetryPolicy
 from harnesses.agents.tools.recorded_tools import recorded_tools
 from harnesses.agents.tools.tool import Tool, ToolEffect, ToolError, ToolSetting
 from harnesses.errors import HarnessMisuse
+from tests.harnesses.agents.chat.scripted_model import says, scripted
+from tests.harnesses.agents.chat.test_turns_in_harnesses import Asking, run
 from tests.harnesses.agents.model.scripted_provider import ScriptedProvider, response
 from tests.harnesses.agents.tools.turn_tools import agent_run
 from tests.model_server import ModelServer
@@ -266,3 +273,40 @@ async def test_a_server_of_tools_is_not_started_in_a_replay(tmp_path: Path, sett
             assert await tools[0].invoke("{}", setting) == "call 1"
 
     assert server.started == [1]
+
+
+LONG = "q" * 1_000
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "sent"),
+    [
+        # Summarised, and sent again.
+        ([ContextTooLong("too long", status=400), says("SUMMARY"), says("done")], None, 3),
+        # The summary fails too.
+        ([ContextTooLong("too long"), RequestRejected("no"), says("done")], None, 3),
+        # The next model is asked.
+        ([UsageLimitReached("quota")], [says("done")], 2),
+        ([RequestRejected("no such model", status=404)], [says("done")], 2),
+        ([ProviderTimeout("504")], [says("done")], 4),
+    ],
+)
+async def test_a_run_with_a_failed_call_is_replayed_as_it_went(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, first: Any, second: Any, sent: int
+) -> None:
+    path, providers = tmp_path / "c.jsonl", [scripted(*script) for script in (first, second) if script]
+
+    async def go(cassette: Cassette) -> tuple[str, float]:
+        models = [(provider, f"script-{number}") for number, provider in enumerate(providers)]
+        agent = ModelAgent(ModelClient(models, retry=RetryPolicy(seed=1)), cassette=cassette)
+        began = trio.current_time()
+        assert str(await run(Asking(agent, LONG))) == "finished"
+        return path.read_text(), trio.current_time() - began
+
+    recorded, _ = await go(Cassette.record(path))
+    assert sum(len(provider.requests) for provider in providers) == sent
+    replayed, waited = await go(Cassette.replay(path))
+
+    assert replayed == recorded
+    assert waited == 0
+    assert sum(len(provider.requests) for provider in providers) == sent
