@@ -17,6 +17,8 @@ from typing import Any, cast
 
 from attrs import evolve, frozen
 
+from harnesses.agents.model.providers.model_names import split_name
+from harnesses.errors import HarnessMisuse
 from harnesses.timing.clock import now_us
 from orchestrator.child_spec import check_name
 from orchestrator.codec import decode
@@ -69,10 +71,15 @@ def fork(
 
     Raises:
         UnknownHarness: there is no such harness.
-        UsageError: it has no such step, it was pruned, the new name is taken or invalid, it would take too long, or the next
-            step has not so many model calls.
+        UsageError: it has no such step, it was pruned, the new name is taken or invalid, it would take too long, the next
+            step has not so many model calls, or no such provider is known.
     """
     check_name(to)
+    if ":" in model:
+        try:
+            split_name(model)
+        except HarnessMisuse as error:
+            raise UsageError(f"fork: {error}") from error
     order = Fork(to, name, step, now_us())
     is_same = into is None or _is_same(source, into)
     with closing(SqliteReader(source)) if isinstance(source, str | Path) else nullcontext(source) as origin:

@@ -177,18 +177,6 @@ async def test_a_step_with_fewer_model_calls_and_an_unknown_harness_are_told(sto
     assert [record.name for record in store.harnesses()] == ["one"]
 
 
-async def test_a_model_of_another_provider_is_made_by_its_name_or_told(tmp_path: Path) -> None:
-    path = tmp_path / "run.db"
-    await work(path, "one", 1)
-    fork(path, "one", 1, to="two", model="nobody:other")
-
-    with pytest.raises(ExceptionGroup) as failed:
-        await work(path, "two", 2)
-
-    assert "HarnessMisuse: harness 'two', step 2" in str(failed.value.exceptions[0])
-    assert "provider: expected one of" in str(failed.value.exceptions[0])
-
-
 async def test_a_budget_of_money_needs_a_price_of_the_other_model_too(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     await work(path, "one", 1)
@@ -198,3 +186,19 @@ async def test_a_budget_of_money_needs_a_price_of_the_other_model_too(tmp_path: 
         await work(path, "two", 2, budget=Budget(money=Decimal(1)))
 
     assert "its budget of money cannot be enforced: model 'openai:no-such-model'" in str(failed.value.exceptions[0])
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        ("opnai:gpt-x", "did you mean 'openai'"),
+        ("acme:big", "write package.module:function:MODEL"),
+        ("openai:", "got no model"),
+    ],
+)
+async def test_a_model_of_no_known_provider_is_refused_at_the_fork(store: Store, model: str, told: str) -> None:
+    await work(store, "one", 1)
+
+    with pytest.raises(UsageError, match=told):
+        fork(store, "one", 1, to="two", model=model)
+    fork(store, "one", 1, to="two", model="acme.models:provider:big")

@@ -12,6 +12,7 @@ acme.models:provider:…        the same without registration
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -92,6 +93,20 @@ def provider_for(
     elif key_variable is not None:
         key = Credential.of(key_variable)
     given = {"base_url": base_url, "key": key, "limits": limits}
+    id, model = split_name(name)
+    options = {what: value for what, value in given.items() if value is not None}
+    if id in _KNOWN:
+        return _known(id, _KNOWN[id], options), model
+    factory = _own.get(id, id)
+    return _load(factory, f"model {name!r}")(**options), model
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Return the id of a provider, or the reference to one, and its name of the model. Nothing is imported.
+
+    Raises:
+        HarnessMisuse: the name is malformed, or no such provider is known.
+    """
     id, _, model = name.partition(":")
     if "." in id:
         function, _, model = model.partition(":")
@@ -101,14 +116,12 @@ def provider_for(
         raise HarnessMisuse(
             f"model {name!r}: expected provider:model, such as anthropic:claude-sonnet-5, got no model; name one"
         )
-    options = {what: value for what, value in given.items() if value is not None}
-    if id in _KNOWN:
-        return _known(id, _KNOWN[id], options), model
-    factory = _own.get(id, id if ":" in id else None)
-    if factory is None:
-        wanted = ", ".join((*_KNOWN, *_ALIASES, *_own))
-        raise HarnessMisuse(f"model {name!r}: provider: expected one of {wanted}, got {id!r}; correct it, or register it")
-    return _load(factory, f"model {name!r}")(**options), model
+    if id not in _KNOWN and id not in _own and ":" not in id:
+        known = (*_KNOWN, *_ALIASES, *_own)
+        near = get_close_matches(id, known, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else "; correct it, register it, or write package.module:function:MODEL"
+        raise HarnessMisuse(f"model {name!r}: provider: expected one of {', '.join(known)}, got {id!r}{hint}")
+    return id, model
 
 
 def _known(id: str, known: _Known, options: dict[str, Any]) -> ModelProvider:
