@@ -135,6 +135,7 @@ class _Answered:
     cost: Decimal = _NO_COST
     attempts: int = 1
     reason: str = ""
+    is_repeated: bool = False
 
 
 @frozen(kw_only=True)
@@ -164,6 +165,7 @@ def transcript_of(past: Past, scope: str, effects: Mapping[str, EffectRecord]) -
                 cost=call.cost,
                 attempts=call.attempts,
                 reason=call.reason,
+                is_repeated=call.is_repeated,
             )
         )
         messages.append(said)

@@ -87,6 +87,7 @@ class Conversation:
             cost=call.cost,
             attempts=call.attempts,
             reason=call.reason,
+            is_repeated=call.is_repeated,
         )
         self.rounds.append(round)
 

@@ -10,7 +10,7 @@ All messages and all tool results are sent in each round.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -45,7 +45,7 @@ from harnesses.agents.model.transcript import Compaction
 from harnesses.agents.tools.tool_runner import ToolBox
 from harnesses.budgets.budget import Budget, Spend
 from harnesses.budgets.usage import Usage, money_of
-from harnesses.effects.effect import EffectOutcome
+from harnesses.effects.effect import OPEN, EffectOutcome
 from harnesses.errors import BudgetExhausted
 from harnesses.features.turn_results import find_order, unwrap_group
 from harnesses.turn_events import TurnEvent, TurnEventKind
@@ -187,16 +187,20 @@ class Turn:
         request = ModelRequest(model=model, messages=self._talk.messages, tools=tools, options=options)
         return await self._once(key, partial(self._call, request, number), provider.id, model)
 
-    async def _once(self, key: str, call: Any, provider: str, model: str) -> ModelCall:
+    async def _once(self, key: str, call: Callable[[], Awaitable[ModelCall]], provider: str, model: str) -> ModelCall:
         """Make a model call within a span, and put it on record."""
-        run, is_recorded = self._run, self._is_recorded(key)
+        run, is_recorded, before = self._run, self._is_recorded(key), self._run.recorded(key)
+
+        async def make() -> ModelCall:
+            return evolve(await call(), is_repeated=before is not None and before.outcome in OPEN)
+
         asked: dict[str, SpanValue] = {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": provider,
             "gen_ai.request.model": model,
         }
         with run.span(f"chat {model}", asked) as span:
-            made: ModelCall = await run.once(key, call, idempotent=True)
+            made: ModelCall = await run.once(key, make, idempotent=True)
             told: dict[str, SpanValue] = {
                 "gen_ai.response.model": made.response.model,
                 "gen_ai.response.id": made.response.response_id,

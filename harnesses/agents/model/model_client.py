@@ -56,6 +56,8 @@ class ModelCall:
     """Seconds spent waiting before requests."""
     reason: str = ""
     """Why another model than the first was asked; empty if it was not."""
+    is_repeated: bool = False
+    """Whether an earlier attempt at it was cut off or has failed: what that has used is charged, and not part of `usage`."""
 
 
 class ModelClient:

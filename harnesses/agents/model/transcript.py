@@ -41,6 +41,8 @@ class ModelRound:
     """Requests that were sent for it."""
     reason: str = ""
     """Why another model than the first was asked; empty if it was not."""
+    is_repeated: bool = False
+    """Whether an earlier attempt at it was cut off or has failed: what that has used is charged, and not part of `usage`."""
 
 
 @frozen(kw_only=True)

@@ -85,7 +85,8 @@ def _message(message: Message, answered: ModelRound | None, layout: Layout) -> I
 def _answered(answered: ModelRound) -> str:
     tries = f", {answered.attempts} requests" if answered.attempts > 1 else ""
     reason = f", instead of the first model: {one_line(answered.reason, 200)}" if answered.reason else ""
-    return f"{one_line(answered.model, 80)}, {_spent(answered.usage, answered.cost)}{tries}{reason}"
+    again = ", after a call that was cut off or failed, charged apart" if answered.is_repeated else ""
+    return f"{one_line(answered.model, 80)}, {_spent(answered.usage, answered.cost)}{tries}{again}{reason}"
 
 
 def _call(call: ToolCall, layout: Layout) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 from decimal import Decimal
 from pathlib import Path
@@ -21,6 +22,7 @@ from harnesses.features import Feature, FeatureHarness, RunPolicy, Verdict
 from harnesses.turn_events import TurnEventKind
 from orchestrator import MemoryStore, Orchestrator, SqliteStore
 from orchestrator.cli.run.live_display import EventLines
+from orchestrator.history import transcripts
 from tests.harnesses.agents.chat.scripted_model import ScriptedProvider, calls, says, scripted
 
 
@@ -224,3 +226,31 @@ async def test_a_turn_whose_request_was_rejected_goes_on_when_it_is_started_agai
 
     assert len(provider.requests) == 3
     assert provider.requests[1].messages == provider.requests[2].messages
+
+
+KILLED = """
+import os, sys, trio
+from harnesses import Budget
+from orchestrator import SqliteStore
+from tests.harnesses.agents.chat.test_turns_in_harnesses import *
+
+def die(request): os._exit(9)
+provider = scripted(die)
+agent = ModelAgent(provider.client(), options=ModelOptions(max_tokens=100))
+trio.run(lambda: run(Asking(agent, "q"), SqliteStore(sys.argv[1]), budget=Budget(tokens=100_000)))
+"""
+
+
+async def test_a_call_that_a_kill_cut_off_is_charged_in_full_and_the_transcript_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    await trio.run_process([sys.executable, "-c", KILLED, str(path)], check=False)
+    store, provider = SqliteStore(path), scripted(says("done"))
+    agent = ModelAgent(provider.client(), options=ModelOptions(max_tokens=100))
+
+    assert str(await run(Asking(agent, "q"), store, budget=Budget(tokens=100_000))) == "finished"
+
+    cut_off = agent.client.most(provider.requests[0]).tokens
+    assert store.accounts(["harness/asking"])["harness/asking"].spent.tokens == cut_off + 15
+    (told,) = transcripts(store, "asking")
+    store.close()
+    assert [(one.is_repeated, one.usage.total_tokens) for one in told.transcript.rounds] == [(True, 15)]
