@@ -14,6 +14,7 @@ from tests.benchmarks.measures import MEASURES as OTHERS
 from tests.benchmarks.memory import memory
 from tests.benchmarks.models import model_rounds, model_streams
 from tests.benchmarks.observing import observing
+from tests.benchmarks.questions import questions
 from tests.benchmarks.redaction import redaction
 from tests.benchmarks.travel import travel
 from tests.benchmarks.watching import watching
@@ -26,6 +27,7 @@ MEASURES = {
     "model_rounds": model_rounds,
     "model_streams": model_streams,
     "observing": observing,
+    "questions": questions,
     "redaction": redaction,
     "travel": travel,
     "watching": watching,

@@ -34,7 +34,7 @@ _PROSE = (
     "market price higher lower because signal moves order filled waits until volume falls again test passes feature build "
     "failed with error line in module expected value token count session access key point"
 )
-_WORDS = _PROSE.split()
+WORDS = _PROSE.split()
 
 
 class Stepping(BaseHarness[Position, dict[str, Any], dict[str, Any]]):
@@ -60,9 +60,9 @@ class Stepping(BaseHarness[Position, dict[str, Any], dict[str, Any]]):
     def pair(self, count: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return what goes in and out."""
         draw = self.random
-        given = {"prompt": " ".join(draw.choices(_WORDS, k=14)), "tokens": count * 17}
+        given = {"prompt": " ".join(draw.choices(WORDS, k=14)), "tokens": count * 17}
         return given, {
-            "text": " ".join(draw.choices(_WORDS, k=14)),
+            "text": " ".join(draw.choices(WORDS, k=14)),
             "price": draw.random(),
             "id": f"{draw.getrandbits(128):032x}",
         }

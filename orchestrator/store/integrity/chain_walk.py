@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import sqlite3
 import struct
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from hashlib import sha256
+
+from attrs import frozen
 
 from orchestrator.store.integrity.proof_findings import COPY, REPAIRED, Account, Row, Seal
 from orchestrator.store.integrity.record_bytes import records, take_in, text_bytes
 from orchestrator.store.integrity.residue import read_base, read_marks
+from orchestrator.store.integrity.seal_check import SealChecks
 from orchestrator.store.integrity.seals import BETWEEN, UNSEALED_KINDS, trailer
 
 LEAST = -(1 << 63)
@@ -81,6 +86,8 @@ def _residue(row: Row) -> Seal | None:
 
 
 _SEALS = "SELECT position, first_seq, last_seq, notes, hash, marks FROM seals WHERE position > ? ORDER BY position"
+_BEGUN = 4
+"""Limit on the seals that are being checked at the same time."""
 _FATES = {
     (False, False): "edited",
     (False, True): "dropped",
@@ -90,12 +97,30 @@ _FATES = {
 """What happened to a record: by whether its own mark is found elsewhere, and whether the mark in its place is known."""
 
 
+@frozen
+class _Begun:
+    """A seal whose check has begun."""
+
+    after: int
+    seal: Seal
+    before: str
+    is_intact: Future[bool] | None
+
+
 def walk(db: sqlite3.Connection, account: Account) -> None:
     """Check the records against their seals."""
     base = account.base = read_base(db)
     if base.position:
         walk_below(db, account)
+    with ThreadPoolExecutor(1) as hashing:
+        _walk_seals(db, account, SealChecks(db, hashing))
+    _check_tail(db, account)
+
+
+def _walk_seals(db: sqlite3.Connection, account: Account, checks: SealChecks) -> None:
+    base = account.base
     before, position, account.sealed = base.hash, base.position, base.last_seq
+    begun: deque[_Begun] = deque()
     for row in db.execute(_SEALS, (base.position,)):
         if row[0] != position + 1:
             text = (
@@ -106,14 +131,24 @@ def walk(db: sqlite3.Connection, account: Account) -> None:
         if seal is None:
             account.add("edited", "seal", f"seal {position} is not valid; {COPY}")
             continue
-        hold(db, account, account.sealed or LEAST, seal, previous)
+        after = account.sealed or LEAST
+        begun.append(_Begun(after, seal, previous, checks.start(after, seal, previous)))
+        if len(begun) > _BEGUN:
+            _end(db, account, begun.popleft())
         if seal.first_seq > account.sealed + 1:
             text = f"no seal covers records {account.sealed + 1} to {seal.first_seq - 1}: they or their seal were dropped"
             account.add("dropped", "record", f"{text}; {COPY}", account.sealed + 1)
         _take_notes(seal, account)
         account.sealed = seal.last_seq
         account.hashes[position] = seal.hash, seal.last_seq
-    _check_tail(db, account)
+    for one in begun:
+        _end(db, account, one)
+
+
+def _end(db: sqlite3.Connection, account: Account, begun: _Begun) -> None:
+    """Examine a seal record by record, unless it is intact."""
+    if begun.is_intact is None or not begun.is_intact.result():
+        hold(db, account, begun.after, begun.seal, begun.before)
 
 
 def _seal(row: Row) -> Seal | None:

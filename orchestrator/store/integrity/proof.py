@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 import sqlite3
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from attrs import evolve, frozen
 
@@ -27,7 +29,14 @@ from orchestrator.store.integrity.chain_head import Noted, read_head
 from orchestrator.store.integrity.chain_walk import compare, moment, walk
 from orchestrator.store.integrity.proof_findings import COPY, OTHER_HEAD, REPAIR, Account, Finding, LostNote, Proof, Row
 from orchestrator.store.integrity.residue import Base, Residue, read_marks
-from orchestrator.store.integrity.row_consistency import check_files, check_indexes, check_rows, contradictions, is_encrypted
+from orchestrator.store.integrity.row_consistency import (
+    check_files,
+    check_indexes,
+    check_pages,
+    check_rows,
+    contradictions,
+    is_encrypted,
+)
 from orchestrator.store.integrity.seals import row_hash
 from orchestrator.store.rules.budget_rules import KIND as BUDGET
 from orchestrator.store.store_operations import APPROVAL_KINDS, mailbox_columns, record_fields
@@ -35,6 +44,10 @@ from orchestrator.store.store_operations import APPROVAL_KINDS, mailbox_columns,
 __all__ = ["HASH_LENGTH", "Finding", "Proof", "is_unmade", "prove", "prove_in", "readable"]
 
 HASH_LENGTH = 64
+_APART = 2
+"""Checks that run beside the walk along the chain; SQLite releases the interpreter meanwhile."""
+Check: TypeAlias = Callable[[sqlite3.Connection, Account], None]
+Apart: TypeAlias = Callable[[Check], Callable[[], list[Finding]]]
 
 
 def prove(store: Path, head: str | None, *, deep: bool = False) -> Proof:
@@ -46,15 +59,22 @@ def prove(store: Path, head: str | None, *, deep: bool = False) -> Proof:
     """
     account = Account()
     try:
-        with closing(_open(store)) as db:
-            return prove_in(db, store, head, account, deep=deep)
+        with closing(_open(store)) as db, ThreadPoolExecutor(_APART) as pool:
+            return prove_in(
+                db, store, head, account, deep=deep, apart=lambda check: pool.submit(_check_apart, store, check).result
+            )
     except (sqlite3.Error, UnicodeError) as error:
         account.add("damaged", "file", f"{store} is damaged: {error}; restore it from a copy")
     return _proof(account)
 
 
-def prove_in(db: sqlite3.Connection, store: Path, head: str | None, account: Account, *, deep: bool = False) -> Proof:
+def prove_in(
+    db: sqlite3.Connection, store: Path, head: str | None, account: Account, *, deep: bool = False, apart: Apart | None = None
+) -> Proof:
     """Verify the store of a connection inside its transaction. Its text is read as `readable` does.
+
+    Args:
+        apart: begins a check with another connection, and returns what waits for its findings; None to use this connection.
 
     Raises:
         sqlite3.Error, UnicodeError: the file is damaged.
@@ -73,7 +93,7 @@ def prove_in(db: sqlite3.Connection, store: Path, head: str | None, account: Acc
         account.add(fault.what, "sqlite_master", f"{fault}; {fault.mend(store)}")
     lost = None
     if all(fault.is_harmless for fault in wrong):
-        _check_within(db, account, head, deep=deep)
+        _check_within(db, account, head, deep, apart or partial(_check_here, db))
         check_files(db, files_folder(store.resolve()), account)
         lost = find_lost_note(db, account)
     if lost is not None:
@@ -106,12 +126,32 @@ def _is_blank(db: sqlite3.Connection) -> bool:
     return bool(objects == 0)
 
 
-def _check_within(db: sqlite3.Connection, account: Account, head: str | None, *, deep: bool) -> None:
+def _check_apart(store: Path, check: Check) -> list[Finding]:
+    """Return the findings of a check with a connection of its own, which sees the store at a moment of its own."""
+    account = Account()
+    with closing(_open(store)) as db:
+        if all(fault.is_harmless for fault in faults(db)):
+            check(db, account)
+    return account.found
+
+
+def _check_here(db: sqlite3.Connection, check: Check) -> Callable[[], list[Finding]]:
+    def found() -> list[Finding]:
+        account = Account()
+        check(db, account)
+        return account.found
+
+    return found
+
+
+def _check_within(db: sqlite3.Connection, account: Account, head: str | None, deep: bool, apart: Apart) -> None:
     """Check the records, other rows and indexes against the chain."""
+    begun = [apart(check) for check in (check_indexes, check_pages)]
     walk(db, account)
     compare(account)
     check_rows(db, account)
-    check_indexes(db, account)
+    for found in begun:
+        account.found += found()
     account.notices += [_describe_repair(db, seq) for seq in account.repairs]
     if deep:
         cipher = cipher_of(None, "the store")

@@ -24,7 +24,7 @@ from orchestrator.store.encryption import FieldCipher, Plain, reveal_delta
 from orchestrator.store.file.schema import INDEXES
 from orchestrator.store.file.value_files import named_files, what_is_wrong
 from orchestrator.store.integrity.proof_findings import COPY, Account
-from orchestrator.store.integrity.residue import Base
+from orchestrator.store.integrity.residue import Base, read_base
 from orchestrator.store.integrity.seals import key_of, row_hash
 from orchestrator.store.store_operations import mailbox_columns, record_fields
 
@@ -35,6 +35,11 @@ SELECT seq FROM (
     FROM records WHERE kind = 'step'
 ) WHERE step <> was + 1 ORDER BY seq LIMIT 1
 """
+_COUNTS = f"""
+SELECT {", ".join(f"coalesce(sum({which}), 0)" for which in INDEXES.values())}
+FROM records WHERE seq <= (SELECT indexed_seq FROM meta)
+"""
+"""How many records each index has entries for."""
 
 
 def check_rows(db: sqlite3.Connection, account: Account) -> None:
@@ -73,17 +78,23 @@ def _key(key: tuple[Any, ...]) -> str:
 
 def check_indexes(db: sqlite3.Connection, account: Account) -> None:
     """Check the indexes against the records: views do not show what is missing from an index."""
-    for index, which in INDEXES.items():
+    counts = db.execute(_COUNTS).fetchone()
+    for (index, which), count in zip(INDEXES.items(), counts, strict=True):
         shown = f"SELECT harness, step, seq FROM {index}"
         there = f"SELECT harness, step, seq FROM records WHERE seq <= (SELECT indexed_seq FROM meta) AND {which}"
-        for fault, row in (
-            *(("has an entry that no record has", row) for row in db.execute(f"{shown} EXCEPT {there}")),
-            *(("lacks an entry", row) for row in db.execute(f"{there} EXCEPT {shown}")),
-        ):
+        extra = [("has an entry that no record has", row) for row in db.execute(f"{shown} EXCEPT {there}")]
+        # Entries are unique: if each has a record, and there are as many, then none is lacking.
+        is_whole = not extra and db.execute(f"SELECT count(*) FROM {index}").fetchone()[0] == count
+        lacking = [] if is_whole else [("lacks an entry", row) for row in db.execute(f"{there} EXCEPT {shown}")]
+        for fault, row in (*extra, *lacking):
             text = f"{index} was edited: for record {row[2]!r} it {fault}; {COPY}"
             account.add("edited", index, text, row[2] if isinstance(row[2], int) else None)
-    for (seq,) in db.execute(_STEPS, (account.base.position,)):
+    for (seq,) in db.execute(_STEPS, (read_base(db).position,)):
         account.add("edited", "record", f"record {seq} is a step that does not follow the one before; {COPY}", seq)
+
+
+def check_pages(db: sqlite3.Connection, account: Account) -> None:
+    """Check the file as SQLite does."""
     for (text,) in db.execute("PRAGMA integrity_check(1)"):
         if text != "ok":
             account.add("damaged", "file", f"the file is damaged: {text}; {COPY}")

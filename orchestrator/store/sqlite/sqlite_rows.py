@@ -119,9 +119,10 @@ WHERE r.seq >= (SELECT min(seq) FROM approval_index WHERE id = :id)
   AND r.kind IN ('approval_requested', 'approval_answered', 'approval_used') AND instr(r.body, :id) AND r.body ->> '$.id' = :id
 ORDER BY r.seq
 """
-_ALL = """
+# CROSS JOIN keeps SQLite's planner from reading every record and looking for it in the index.
+ALL_FILED = """
 SELECT i.id, r.seq, r.time_us, r.kind, r.harness, coalesce(h.name, ''), r.step, r.body
-FROM approval_index i JOIN records r ON r.seq = i.seq LEFT JOIN harnesses h ON h.id = r.harness ORDER BY r.seq
+FROM approval_index i CROSS JOIN records r ON r.seq = i.seq LEFT JOIN harnesses h ON h.id = r.harness ORDER BY i.seq
 """
 
 
@@ -157,7 +158,7 @@ class SqliteApprovalRows:
 
 def all_filed(db: sqlite3.Connection, cipher: FieldCipher) -> Iterator[tuple[str, int, int, Filed]]:
     """Yield id, `seq`, time and content of every approval record, oldest first."""
-    for id, seq, time_us, *rest in db.execute(_ALL):
+    for id, seq, time_us, *rest in db.execute(ALL_FILED):
         yield id, seq, time_us, _to_filed(cipher, *rest)
 
 

@@ -17,7 +17,7 @@ from harnesses.effects.approval import Action
 from harnesses.errors import ApprovalDenied, ApprovalExpired, HarnessMisuse, Waiting
 from harnesses.runtime import LocalRuntime
 from orchestrator import MemoryStore, Orchestrator, OutcomeKind, SqliteStore, Store, UsageError
-from orchestrator.store.sqlite.sqlite_rows import OF_REQUEST
+from orchestrator.store.sqlite.sqlite_rows import ALL_FILED, OF_REQUEST
 from orchestrator.store.store_operations import USED
 from orchestrator.testing import FaultyStore
 from tests.orchestrator.scripted import STEADY, Scripted, Steps, poll
@@ -424,3 +424,10 @@ def test_what_is_on_record_of_a_request_is_found_without_reading_what_was_record
         plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {OF_REQUEST}", {"id": "a"})]
 
     assert "SEARCH r USING INDEX approval_records (seq>?)" in plan
+
+
+def test_approvals_are_listed_without_reading_other_records(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "run.db")), closing(sqlite3.connect(tmp_path / "run.db")) as db:
+        plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {ALL_FILED}")]
+
+    assert "SEARCH r USING INTEGER PRIMARY KEY (rowid=?)" in plan
