@@ -118,6 +118,18 @@ class AgentRun(Generic[StateT, InputT]):
         """Return the recorded effect of this call with that key; None if there is none. Only this one is decoded."""
         return self._services().recorded(key)
 
+    def is_confused(self, key: str, belongs: Callable[[Effect], bool]) -> bool:
+        """Return whether a recorded effect that is not of this call's input may be that of another call of the same agent.
+
+        Calls without a key of their own are told apart by the order in which they begin, which a restart may change if they
+        run side by side.
+
+        Args:
+            key: of the effect.
+            belongs: whether the effect of another call is of this call's input.
+        """
+        return self._services().is_confused(key, belongs)
+
     def attach(self, kind: str, value: object) -> None:
         """Record something beside the step in progress, such as the transcript of a turn; see `BaseHarness.attach`."""
         self._services().attach(kind, value)

@@ -123,6 +123,12 @@ class AgentServices:
         """Return one recorded effect of this call; see `AgentRun.recorded`."""
         return self._runtime.effects.recorded(self._scoped(key))
 
+    def is_confused(self, key: str, belongs: Callable[[Effect], bool]) -> bool:
+        """Return whether this call may have got the record of another; see `AgentRun.is_confused`."""
+        effects = self._runtime.effects
+        others = effects.beside(self.scope, key)
+        return any(effects.is_running(scope) or (record is not None and belongs(record)) for scope, record in others.items())
+
     def spending(self, most: Spend, on_cutoff: Spend | None) -> Spending:
         """Reserve budget for an `async with` block; see `AgentRun.spending`."""
         return Spending(self._runtime.till, most, self._runtime.control.watch, on_cutoff=on_cutoff)

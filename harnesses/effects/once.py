@@ -17,6 +17,7 @@ decoded from its stored form, so that a resumed harness gets the same value as t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from math import inf
@@ -89,6 +90,26 @@ class Effects:
         """Return one stored effect of the step in progress; None if there is none with that key."""
         entry = self._entries.get(key)
         return None if entry is None else entry.effect
+
+    def beside(self, scope: str, key: str) -> dict[str, Effect | None]:
+        """Return the effects of one key in other calls of an agent in the step in progress, by their scopes.
+
+        Calls that were given a key of their own are left out, and so is everything if `scope` is of such a call.
+
+        Returns:
+            None for a call that is running and has no such effect.
+        """
+        stem, sign, number = scope.rstrip("/").rpartition("#")
+        if not sign or not number.isdecimal():
+            return {}
+        known = [name.removesuffix(key) for name in self._entries if name.endswith(f"/{key}")]
+        numbered = re.compile(re.escape(f"{stem}#") + r"\d+/")
+        scopes = dict.fromkeys(other for other in (*self._live, *known) if other != scope and numbered.fullmatch(other))
+        return {other: self.recorded(f"{other}{key}") for other in scopes}
+
+    def is_running(self, scope: str) -> bool:
+        """Return whether an agent call of this scope is running."""
+        return scope in self._live
 
     def begin_call(self, agent: str, key: str) -> str:
         """Note that an agent call has begun; return its scope, the prefix of the keys of its effects.

@@ -21,7 +21,7 @@ from harnesses.agents.chat.conversation import Conversation
 from harnesses.agents.chat.errors import AnswerCutOff, AnswerInvalid, AnswerRefused, TurnFailed
 from harnesses.agents.chat.first_request import system_message, task_message
 from harnesses.agents.chat.turn import FirstRequest, Turn, TurnOutcome, TurnSetting, as_usage
-from harnesses.agents.chat.turn_input import TurnTask, read_task
+from harnesses.agents.chat.turn_input import TurnTask, check_own_record, hash_task, read_task
 from harnesses.agents.chat.typed_answer import AnswerType
 from harnesses.agents.model.cassette import Cassette
 from harnesses.agents.model.messages import ModelOptions, StopReason
@@ -162,6 +162,7 @@ class ModelAgent(Agent[Any, Any, Any]):
                 return self._first_request(run, task)
 
             first: FirstRequest = await run.once("request", begin, idempotent=True)
+            check_own_record(run, task, first.asked, self.name)
             talk = Conversation(list(first.messages), first.earlier)
             outcome = await self._finish(Turn(run, self._turn_setting(run, box), talk), run, first, talk)
         result = self._answer(run.input, first, talk, outcome)
@@ -204,7 +205,7 @@ class ModelAgent(Agent[Any, Any, Any]):
         )
 
     def _first_request(self, run: AgentRun[Any, Any], task: TurnTask) -> FirstRequest:
-        system = system_message(self._system, task.objective, run.constraints)
+        asked, system = hash_task(task), system_message(self._system, task.objective, run.constraints)
         session = self._more.get("session") or task.session or ""
         turns = tuple(map(from_record, run.session(session))) if session else ()
         if turns and task.is_new_directory:
@@ -215,6 +216,7 @@ class ModelAgent(Agent[Any, Any, Any]):
             session=session,
             turn=turns[-1].turn + 1 if turns else 1,
             earlier=carried_on(turns),
+            asked=asked,
         )
 
     def _turn_setting(self, run: AgentRun[Any, Any], box: Any) -> TurnSetting:

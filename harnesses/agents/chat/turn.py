@@ -66,6 +66,8 @@ class FirstRequest:
     """Number of the turn within its session."""
     earlier: tuple[Message, ...] = ()
     """What was said in earlier turns of the session."""
+    asked: str = ""
+    """Hash of the task; empty in records of earlier versions."""
 
 
 @frozen(kw_only=True)

@@ -7,12 +7,17 @@ any other storable value    its JSON
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
+from typing import Any, cast
 
 import msgspec
 from attrs import frozen
 
+from harnesses.agent import AgentRun
 from harnesses.data.values import detach
+from harnesses.effects.effect import Effect
+from harnesses.errors import HarnessMisuse
 from harnesses.features.feature_record import Assignment
 
 _encode = msgspec.json.Encoder(decimal_format="string").encode
@@ -51,6 +56,38 @@ def read_task(input: object) -> TurnTask:
     if isinstance(input, str):
         return TurnTask(prompt=input)
     return TurnTask(prompt=f"The input, as JSON:\n\n{as_json(input)}")
+
+
+def hash_task(task: TurnTask) -> str:
+    """Return what tells the input of one call of an agent from that of others."""
+    return sha256(task.prompt.encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+def check_own_record(run: AgentRun[Any, Any], task: TurnTask, recorded: str, agent: str) -> None:
+    """Check that a call has not got the record of another call of its agent.
+
+    Calls without a key are told apart by the order in which they begin, which may be another one after a restart when they run
+    side by side. An input that has changed although no other call is about is no error: the turn goes on.
+
+    Args:
+        recorded: hash of the task in the first request of the call.
+
+    Raises:
+        HarnessMisuse: the record is of another input, while another call runs or has the record of this one.
+    """
+    own = hash_task(task)
+    if not recorded or recorded == own:
+        return
+
+    def belongs(other: Effect) -> bool:
+        result: object = other.result
+        return isinstance(result, dict) and cast(dict[str, Any], result).get("asked") == own
+
+    if run.is_confused("request", belongs):
+        raise HarnessMisuse(
+            f"agent {agent!r}: its calls in this step may have begun in another order than before the restart: expected the "
+            f"input on record for {run.scope!r}, got another; give each call a key of its own: run_agent(…, key=…)"
+        )
 
 
 def as_json(value: object) -> str:

@@ -18,6 +18,7 @@ from harnesses.agents.model.messages import Message, ModelOptions, Role
 from harnesses.agents.model.model_client import ModelClient
 from harnesses.agents.tools.function_tool import tool
 from harnesses.agents.tools.tool import ToolEffect
+from harnesses.diagnostics.error_groups import leaves
 from harnesses.features import Feature, FeatureHarness, RunPolicy, Verdict
 from harnesses.turn_events import TurnEventKind
 from orchestrator import MemoryStore, Orchestrator, SqliteStore
@@ -254,3 +255,47 @@ async def test_a_call_that_a_kill_cut_off_is_charged_in_full_and_the_transcript_
     (told,) = transcripts(store, "asking")
     store.close()
     assert [(one.is_repeated, one.usage.total_tokens) for one in told.transcript.rounds] == [(True, 15)]
+
+
+class SideBySide(BaseHarness[int, str, Any]):
+    """Asks two questions side by side, which begin in the given order; the first attempt is cut off after both answers."""
+
+    def __init__(self, agent: ModelAgent, orders: list[str], *, keyed: bool = False) -> None:
+        super().__init__(0)
+        self.agent, self.orders, self.keyed = agent, orders, keyed
+
+    async def execute(self) -> AsyncIterator[Any]:
+        order, answers = self.orders.pop(0), dict[str, str]()
+
+        async def ask(question: str) -> None:
+            answers[question] = await self.run_agent(self.agent, question, key=question if self.keyed else "")
+
+        async with trio.open_nursery() as nursery:
+            for question in order:
+                nursery.start_soon(ask, question)
+                await trio.sleep(0.1)
+            if len(self.orders) == 1:
+                nursery.start_soon(trio.sleep, 10)
+        if self.orders:
+            raise ConnectionError("cut off")
+        yield "both", answers
+
+
+@pytest.mark.parametrize(
+    ("orders", "keyed", "ends"),
+    [(["ab", "ab"], False, "finished"), (["ab", "ba"], True, "finished"), (["ab", "ba"], False, "give each call a key")],
+)
+async def test_calls_side_by_side_never_swap_their_records(autojump_clock: object, orders, keyed, ends) -> None:
+    provider = ScriptedProvider([lambda request: says(f"answer to {request.messages[-1].text[-1]}")])
+    harness = SideBySide(ModelAgent(provider.client()), orders, keyed=keyed)
+    store = MemoryStore()
+
+    try:
+        end = str(await run(harness, store))
+    except ExceptionGroup as error:
+        end = "; ".join(map(str, leaves(error)))
+
+    assert ends in end
+    if ends == "finished":
+        assert [step.output for step in store.steps("asking")] == [{"a": "answer to a", "b": "answer to b"}]
+        assert len(provider.requests) == 2
