@@ -13,7 +13,18 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from harnesses.agents import AgentFailed, AgentMissing, Bubblewrap, CommandAgent, aider, claude_code, codex, gemini, opencode
+from harnesses.agents import (
+    AgentFailed,
+    AgentMissing,
+    Bubblewrap,
+    CommandAgent,
+    Sandbox,
+    aider,
+    claude_code,
+    codex,
+    gemini,
+    opencode,
+)
 from harnesses.features.feature import TurnResult
 from harnesses.features.feature_record import Assignment, FeatureState
 from harnesses.features.streaming import observe
@@ -21,6 +32,7 @@ from harnesses.step import LoadedContext
 from harnesses.turn_events import TurnEvent, TurnEventKind
 from tests.harnesses.agents.command.real_programs import (
     PROGRAMS,
+    WANTED,
     Program,
     agent_of,
     home_for_test,
@@ -39,10 +51,15 @@ def program(request) -> Program:
     return found
 
 
-@pytest.fixture(params=["plain", "bwrap"])
-def sandbox(request) -> str | None:
+@pytest.fixture(params=["plain", "bwrap", "landlock"])
+def sandbox(request) -> str | Sandbox | None:
     if request.param == "plain":
         return None
+    if request.param == "landlock":
+        sandbox = Sandbox(level="landlock", program="no-bubblewrap")
+        if not sandbox.works():
+            pytest.skip("landlock does not work on this machine")
+        return sandbox
     if not Bubblewrap().works():
         pytest.skip("bubblewrap does not work on this machine")
     return "bwrap"
@@ -81,6 +98,8 @@ async def watched(agent: CommandAgent, assignment: Assignment) -> tuple[TurnResu
 
 
 async def test_it_works_with_its_own_tools_reports_what_it_used_and_resumes(program, sandbox, folder, work, model_server):
+    if isinstance(sandbox, Sandbox) and program.name == "claude" and program.name not in WANTED:
+        pytest.skip("codex is tested at this level; TEST_PROGRAMS=claude tests Claude Code too")
     file = work / "greeting.txt"
     prepare(model_server, program, file)
     agent = agent_of(program, model_server, folder, sandbox=sandbox)
@@ -89,6 +108,7 @@ async def test_it_works_with_its_own_tools_reports_what_it_used_and_resumes(prog
     second = await take_turn(agent, told(work, "again-now", turn=2, session=first.session))
 
     assert file.read_text().strip() == "hello"
+    assert not isinstance(sandbox, Sandbox) or first.sandbox.startswith("landlock")
     assert second.session == first.session
     assert second.message.startswith("seen before")
     assert any("again-now" in sent and "greet-now" in sent for sent in map(json.dumps, model_server.requests()))
