@@ -166,13 +166,21 @@ class Repositories:
 
 
 async def open_repositories(
-    repository: Path, name: str, *, into: str | None, agreed: str | None, root: Path | None, identity: Identity | None
+    repository: Path,
+    name: str,
+    *,
+    into: str | None,
+    agreed: str | None,
+    root: Path | None,
+    identity: Identity | None,
+    is_fork: bool = False,
 ) -> Repositories:
     """Open the repositories of the harness called `name`.
 
     Args:
         into: the branch that the caller names for accepted work.
         agreed: the branch used since the work began; None if it has not begun.
+        is_fork: whether the work was begun by another harness, whose branch it leaves alone.
         root: the workspace; None uses one in the user's state directory.
 
     Raises:
@@ -186,7 +194,7 @@ async def open_repositories(
         raise InvalidRequest(
             f"repository {path}: into: expected {agreed!r}, as when the work began, was {into!r}; leave it out"
         )
-    branch = agreed if agreed is not None else await origin.target(name, into)
+    branch = agreed if agreed is not None else await origin.target(name, into, is_own=is_fork)
     workspace = Workspace(root or default_root(name, origin.git.directory))
     if root is not None:
         _check_outside(root, origin.git.directory)

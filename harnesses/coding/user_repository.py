@@ -50,15 +50,18 @@ class UserRepository:
         lines = (line.removeprefix(f"branch {HEADS}") for line in said.splitlines() if line.startswith(f"branch {HEADS}"))
         return frozenset(lines)
 
-    async def target(self, name: str, into: str | None) -> str:
+    async def target(self, name: str, into: str | None, *, is_own: bool = False) -> str:
         """Return the branch that receives accepted work.
+
+        Args:
+            is_own: whether it must not be one that others use, unless `into` names it.
 
         Raises:
             InvalidRequest: the name is not valid for a branch, or the branch must not be moved.
         """
         taken = await self.checked_out()
         if into is None:
-            free = self.head is not None and self.head not in taken and not await self._is_alias(self.head)
+            free = not is_own and self.head is not None and self.head not in taken and not await self._is_alias(self.head)
             return self.head if self.head and free else f"{PREFIX}/{slug(name)}/{self.head or DETACHED}"
         if await self.git.says("check-ref-format", f"{HEADS}{into}") is None or into.startswith("-"):
             raise InvalidRequest(f"repository {self.path}: into: expected the name of a branch, was {into!r}")

@@ -83,12 +83,16 @@ class RepositoryWorkplace(Workplace):
         return self._repositories.workspace.root
 
     async def open(self, name: str, state: FeatureState) -> None:
-        manifest, options = state.manifest, self._options
+        manifest, options, agreed = state.manifest, self._options, None
+        if manifest is not None:
+            agreed = manifest.active_branch
+        is_fork = manifest is not None and manifest.session_id != name
         repositories = await open_repositories(
             options.path,
             name,
-            into=options.into,
-            agreed=None if manifest is None else manifest.active_branch,
+            into=None if is_fork and options.into == agreed else options.into,
+            agreed=None if is_fork else agreed,
+            is_fork=is_fork,
             root=options.workspace,
             identity=options.identity,
         )
@@ -96,6 +100,12 @@ class RepositoryWorkplace(Workplace):
         self._now = _Opened(repositories, CodingAttempts(repositories), judging)
         if manifest is not None:
             await repositories.go_on(_good(state))
+            if is_fork:
+                await repositories.publish(repositories.into, _good(state))
+
+    @property
+    def branch(self) -> str | None:
+        return self._repositories.into
 
     async def close(self) -> None:
         now, self._now = self._now, None

@@ -251,6 +251,7 @@ class FeatureHarness(BaseHarness[FeatureState, Iteration, IterationResult]):
         writer, shutdown = attempt.writer, attempt.shutdown
         try:
             await self._workplace.open(self.name, self.state)
+            self._take_over()
             shutdown.claim(self._handoff or self._workplace.handoff_directory)
             while (draft := await self._next_step(attempt)) is not None:
                 written = self._write(draft, writer)
@@ -265,6 +266,14 @@ class FeatureHarness(BaseHarness[FeatureState, Iteration, IterationResult]):
         finally:
             self._settle(attempt)
             await shutdown.close(self.state, attempt.attempts.working)
+
+    def _take_over(self) -> None:
+        """Make the list of a fork's origin its own: under its name, with its branch."""
+        manifest = self.state.manifest
+        if manifest is not None and manifest.session_id != self.name:
+            branch = self._workplace.branch or manifest.active_branch
+            manifest = evolve(manifest, session_id=self.name, active_branch=branch)
+            self.update_state(lambda state: evolve(state, manifest=manifest))
 
     def _collaborators(self) -> _Attempt:
         observers = ObserverThread()

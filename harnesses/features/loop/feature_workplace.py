@@ -37,6 +37,11 @@ class Workplace:
         """Directory of the hand-off files if the harness names none; read after `open`."""
         return None
 
+    @property
+    def branch(self) -> str | None:
+        """The branch that receives accepted work, while it is open; None without a repository."""
+        return None
+
     async def open(self, name: str, state: FeatureState) -> None:
         """Prepare for the harness called `name`. Awaited once at each start, before everything else."""
 

@@ -16,6 +16,7 @@ from harnesses.features.feature import Feature, Verdict
 from harnesses.features.feature_record import Assignment
 from harnesses.features.health_checks import NoHealthCheck
 from orchestrator import Orchestrator
+from orchestrator.history import fork
 from orchestrator.store.in_memory.memory_store import MemoryStore
 from orchestrator.testing import run_in_lives, run_to_end
 from tests.harnesses.coding.coding_parts import Deed, ShellCheck, agent, features, writes_right, wrong_first
@@ -275,3 +276,27 @@ async def test_the_agent_is_told_where_it_works(tmp_path: Path) -> None:
 
     assert seen[0].base == git(user, "rev-parse", "main~1")
     assert str(seen[0].branch).startswith("harness/runner/odd-id-")
+
+
+async def test_a_fork_works_on_a_branch_of_its_own_from_where_it_was_forked(tmp_path: Path) -> None:
+    user, store = make_repository(tmp_path / "user.git", bare=True), MemoryStore()
+
+    async def work(name: str) -> CodingHarness:
+        space = tmp_path / f"space of {name}"
+        harness = CodingHarness(user, agent(writes_right), features("one", "two"), ShellCheck(), workspace=space)
+        async with Orchestrator(store) as orchestrator:
+            assert str(await orchestrator.start(harness, name=name).wait()) == "completed"
+        return harness
+
+    await work("runner")
+    before = git(user, "rev-parse", "main")
+    fork(store, "runner", 2, to="other")
+    forked = await work("other")
+
+    assert forked.state.manifest is not None
+    assert (forked.state.manifest.session_id, forked.state.manifest.active_branch) == ("other", "harness/other/main")
+    assert git(user, "rev-parse", "main") == before
+    log = git(user, "log", "--first-parent", "--format=%s", "harness/other/main").splitlines()
+    assert log == ["two.txt is right", "one.txt is right", "work"]
+    assert git(user, "rev-parse", "main~1") == git(user, "rev-parse", "harness/other/main~1")
+    await work("other")
