@@ -129,8 +129,9 @@ class McpServer:
         """Return the error of a server that cannot be opened. One that does not start blocks: another try would not help."""
         found = list(leaves(error))
         ready = next((leaf for leaf in found if isinstance(leaf, NotReady | HarnessMisuse)), None)
-        if ready is None and any(isinstance(leaf, _NotStarted) for leaf in found):
-            why = f"expected that {self.command[0]!r} starts, got {_plain(error)}"
+        silent = next((str(leaf) for leaf in found if isinstance(leaf, _NotStarted)), "")
+        if ready is None and silent:
+            why = f"expected that {self.command[0]!r} starts, got {silent}"
             return NotReady(f"MCP server {self.name!r}: {why}; install or correct it")
         return ready or ToolError(f"MCP server {self.name!r} cannot be used: {_plain(error)}")
 
