@@ -192,11 +192,8 @@ def apply_patch(patch: str, setting: ToolSetting) -> str:
     folder = _folder(setting)
     after = dict[str, str | None]()
     said = [_apply(change, folder, after) for change in read_patch(patch)]
-    for path, text in after.items():
-        if text is not None:
-            folder.write(path, _encoded(text))
-        elif folder.exists(path):
-            folder.remove(path)
+    changed = {path: text for path, text in after.items() if text is not None or folder.exists(path)}
+    folder.change({path: None if text is None else _encoded(text) for path, text in changed.items()})
     return "\n".join(said)
 
 

@@ -4,7 +4,8 @@ Each part of a path is opened relative to the directory before it, without follo
 walked in the same way. So a link that is swapped in during the walk leads nowhere else.
 
 Invariants: nothing outside of the directory is read or written; nothing in a `.git` is written; only regular files are opened,
-so that no device or FIFO is. A file is replaced as a whole or stays as it is, also where it has a second name elsewhere.
+so that no device or FIFO is. A file is replaced as a whole or stays as it is, also where it has a second name elsewhere; of
+several that are changed together, all or none is.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from harnesses.agents.tools.tool import ToolError
 
@@ -52,6 +53,62 @@ class _Place:
     """Path below the directory, without links."""
 
 
+def _other_name() -> str:
+    return f".{secrets.token_hex(8)}.part"
+
+
+@define(eq=False)
+class _Change:
+    """The change of one file, which can be undone."""
+
+    place: _Place
+    path: str
+    before: os.stat_result | None
+    """None if there was no file."""
+    is_deletion: bool
+    draft: str = field(factory=_other_name)
+    """Name of the new content, until the change is made."""
+    kept: str = field(factory=_other_name)
+    """Name of the old content, once the change is made."""
+    is_made: bool = False
+
+    def write(self, data: bytes) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with _told(self.path), open(os.open(self.draft, flags, 0o666, dir_fd=self.place.folder), "wb") as file:
+            file.write(data)
+            if self.before is not None:
+                os.fchmod(file.fileno(), stat.S_IMODE(self.before.st_mode))
+
+    def make(self) -> None:
+        folder, name = self.place.folder, self.place.name
+        with _told(self.path):
+            if self.is_deletion:
+                os.rename(name, self.kept, src_dir_fd=folder, dst_dir_fd=folder)
+                return
+            if self.before is not None:
+                try:
+                    os.link(name, self.kept, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+                except OSError:  # Not every file system has hard links.
+                    os.rename(name, self.kept, src_dir_fd=folder, dst_dir_fd=folder)
+            os.rename(self.draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+            self.is_made = True
+
+    def undo(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Put the old content back, if an error has ended the changes."""
+        folder, name = self.place.folder, self.place.name
+        if kind is None:
+            return
+        if self.before is None and self.is_made:
+            self.remove(name)
+        with suppress(FileNotFoundError):
+            os.rename(self.kept, name, src_dir_fd=folder, dst_dir_fd=folder)
+            self.remove(self.kept)  # A rename onto its own hard link does nothing.
+
+    def remove(self, name: str) -> None:
+        with suppress(OSError):
+            os.unlink(name, dir_fd=self.place.folder)
+
+
 @frozen
 class ConfinedFolder:
     """The files below a directory. Paths are relative to it, or absolute and below it; links that stay below are followed."""
@@ -77,35 +134,39 @@ class ConfinedFolder:
         """Return whether there is anything under a path."""
         try:
             with self._found(path) as place:
-                return not place.name or _stat(place) is not None
+                with _told(path):
+                    return not place.name or _stat(place) is not None
         except FileNotFound:
             return False
 
     def write(self, path: str, data: bytes) -> None:
         """Create or replace a file, with the folders that it needs. Permissions of an existing file are kept."""
-        with self._found(path, changes=True) as place:
-            before = _check_file(place, path, may_be_missing=True)
-            draft = f".{secrets.token_hex(8)}.part"
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with _told(path):
-                descriptor = os.open(draft, flags, 0o666, dir_fd=place.folder)
-                try:
-                    with open(descriptor, "wb") as file:
-                        file.write(data)
-                        if before is not None:
-                            os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode))
-                    os.rename(draft, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
-                except BaseException:
-                    with suppress(OSError):
-                        os.unlink(draft, dir_fd=place.folder)
-                    raise
+        self.change({path: data})
 
-    def remove(self, path: str) -> None:
-        """Delete a file."""
+    def change(self, files: Mapping[str, bytes | None]) -> None:
+        """Create, replace or delete (None) files, with the folders that they need: all of them, or on an error none.
+
+        New content is written in full beside its file before the first name changes.
+        """
+        with ExitStack() as stack:
+            changes = [stack.enter_context(self._prepared(path, data)) for path, data in files.items()]
+            for change in changes:
+                stack.push(change.undo)
+                change.make()
+
+    @contextmanager
+    def _prepared(self, path: str, data: bytes | None) -> Generator[_Change]:
+        """Write the new content of a file under another name; remove what other names are left at the end."""
         with self._found(path, changes=True) as place:
-            _check_file(place, path)
-            with _told(path):
-                os.unlink(place.name, dir_fd=place.folder)
+            before = _check_file(place, path, may_be_missing=data is not None)
+            change = _Change(place, path, before, is_deletion=data is None)
+            try:
+                if data is not None:
+                    change.write(data)
+                yield change
+                change.remove(change.kept)
+            finally:
+                change.remove(change.draft)
 
     def entries(self, path: str) -> list[Entry]:
         """Return the entries of a folder by name, without `.git`."""
@@ -186,7 +247,9 @@ def _walk(parts: list[str], path: str, root: Path, stack: ExitStack, *, changes:
         elif not waiting:
             return _Place(folders[-1], name, "/".join([*names, name]))
         else:
-            folders.append(_keep(_enter(folders[-1], name, path, make=changes), stack))
+            if changes:
+                _make_folder(folders[-1], name, path, stack)
+            folders.append(_keep(_enter(folders[-1], name, path), stack))
             names.append(name)
     return _Place(folders[-1], "", "/".join(names))
 
@@ -203,11 +266,21 @@ def _link_at(folder: int, name: str) -> str | None:
         return None
 
 
-def _enter(folder: int, name: str, path: str, *, make: bool) -> int:
+def _make_folder(parent: int, name: str, path: str, stack: ExitStack) -> None:
+    """Make a folder if there is none; remove it again if an error ends the stack."""
+
+    def undo(kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            with suppress(OSError):
+                os.rmdir(name, dir_fd=parent)
+
+    with _told(path), suppress(FileExistsError):
+        os.mkdir(name, dir_fd=parent)
+        stack.push(undo)
+
+
+def _enter(folder: int, name: str, path: str) -> int:
     with _told(path):
-        if make:
-            with suppress(FileExistsError):
-                os.mkdir(name, dir_fd=folder)
         return os.open(name, _FOLDER, dir_fd=folder)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 import threading
@@ -353,6 +354,76 @@ def test_a_patch_that_does_not_fit_in_one_part_changes_nothing(place):
         coding.apply_patch(_UNIFIED.replace("-    return 2", "-    return 3"), setting(place))
 
     assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before
+
+
+def _files(place: Path) -> dict[str, str]:
+    return {
+        str(one.relative_to(place)): one.read_text() if one.is_file() else ""
+        for one in place.rglob("*")
+        if ".git" not in one.parts
+    }
+
+
+_MOVE = "*** Begin Patch\n*** Update File: notes.txt\n*** Move to: {}\n@@\n-first\n+FIRST\n second\n*** End Patch"
+_RENAME = "diff --git a/notes.txt b/{0}\nsimilarity index 100%\nrename from notes.txt\nrename to {0}\n"
+
+
+@pytest.mark.parametrize("patch", [_MOVE, _RENAME], ids=["marked", "git"])
+@pytest.mark.parametrize("target", ["../out", ".git/x", "src/a.py/x", "n" * 300, "fresh/.git/x", f"fresh/{'n' * 300}", "src"])
+def test_a_file_that_cannot_be_moved_stays(place, patch, target):
+    before = _files(place)
+    with pytest.raises(ToolError):
+        coding.apply_patch(patch.format(target), setting(place))
+    assert _files(place) == before
+    assert not (place.parent / "out").exists()
+
+
+_ALL = (
+    "*** Begin Patch\n*** Delete File: src/a.py\n*** Update File: notes.txt\n@@\n-first\n+FIRST\n second\n"
+    f"*** Add File: new/large.txt\n+{'x' * 20_000}\n*** Update File: .gitignore\n*** Move to: ignored\n@@\n-build/\n+b/\n"
+    "*** End Patch"
+)
+
+
+def test_a_patch_whose_files_find_no_room_changes_nothing(place):
+    before, limits = _files(place), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        with pytest.raises(ToolError, match="large"):
+            coding.apply_patch(_ALL, setting(place))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert _files(place) == before
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_patch_is_undone_whichever_rename_fails(place, monkeypatch, links):
+    before, calls, rename, link = _files(place), list[object](), os.rename, os.link
+
+    def rename_or_fail(*names: object, **how: object) -> None:
+        calls.append(names)
+        if len(calls) == failing:
+            raise OSError("failed here")
+        rename(*names, **how)  # type: ignore[arg-type]
+
+    def link_or_fail(*names: object, **how: object) -> None:
+        if not links:
+            raise PermissionError("no hard links here")
+        link(*names, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "rename", rename_or_fail)
+    monkeypatch.setattr(os, "link", link_or_fail)
+    times = 5 if links else 6
+    for failing in range(1, times + 1):
+        calls.clear()
+        with pytest.raises(ToolError, match="failed here"):
+            coding.apply_patch(_ALL, setting(place))
+        assert _files(place) == before, failing
+    calls, failing = [], 0
+    coding.apply_patch(_ALL, setting(place))
+    after = _files(place)
+    assert len(calls) == times
+    assert sorted(after) == ["build", "build/a.py", "ignored", "new", "new/large.txt", "notes.txt", "src"]
 
 
 def test_a_patch_moves_a_file(place):
