@@ -13,7 +13,6 @@ from typing import Any, ClassVar, cast
 import msgspec
 from attrs import define, evolve, field
 
-from harnesses.agents.model.errors import MalformedResponse
 from harnesses.agents.model.messages import (
     Message,
     ModelOptions,
@@ -30,7 +29,7 @@ from harnesses.agents.model.messages import (
     ToolCallDelta,
 )
 from harnesses.agents.model.providers.provider_failures import Failure, error_of
-from harnesses.agents.model.providers.sdk_provider import SdkProvider
+from harnesses.agents.model.providers.sdk_provider import SdkProvider, decoded
 from harnesses.diagnostics.extras import load_extra
 from harnesses.timing.clock import now_s
 
@@ -254,12 +253,7 @@ class MessageReader:
 
     def read(self, data: bytes) -> Iterator[StreamEvent]:
         """See `AnswerReader.read`."""
-        try:
-            event = _decoder.decode(data)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise MalformedResponse(
-                f"{self.provider}: the answer is malformed: expected an event, got {error}; try again", provider=self.provider
-            ) from error
+        event = decoded(_decoder, data, self.provider)
         match event.type:
             case "error":
                 said = event.error or _Failed()

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import msgspec
 from attrs import define, field
 
-from harnesses.agents.model.errors import MalformedResponse
 from harnesses.agents.model.messages import (
     Message,
     ModelRequest,
@@ -31,7 +30,7 @@ from harnesses.agents.model.messages import (
     ToolResult,
 )
 from harnesses.agents.model.providers.provider_failures import Failure, error_of
-from harnesses.agents.model.providers.sdk_provider import SdkProvider, as_mapping, kinds_of
+from harnesses.agents.model.providers.sdk_provider import SdkProvider, as_mapping, decoded, kinds_of
 from harnesses.diagnostics.extras import load_extra
 from harnesses.timing.clock import now_s
 
@@ -213,12 +212,7 @@ class ChunkReader:
         if data == _END:
             self.is_complete = bool(self._finish)
             return
-        try:
-            chunk = _decoder.decode(data)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise MalformedResponse(
-                f"{self.provider}: the answer is malformed: expected a chunk, got {error}; try again", provider=self.provider
-            ) from error
+        chunk = decoded(_decoder, data, self.provider)
         if chunk.error:
             said = as_mapping(chunk.error)
             message = str(said.get("message") or chunk.error)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import msgspec
 from attrs import define, field
 
-from harnesses.agents.model.errors import MalformedResponse, RequestRejected
+from harnesses.agents.model.errors import RequestRejected
 from harnesses.agents.model.messages import (
     Message,
     ModelRequest,
@@ -30,7 +30,7 @@ from harnesses.agents.model.messages import (
 )
 from harnesses.agents.model.providers.openai_chat_provider import OPENAI_URL, openai_client, result_text, usage_of
 from harnesses.agents.model.providers.provider_failures import Failure, error_of, resets_at
-from harnesses.agents.model.providers.sdk_provider import SdkProvider, as_mapping, kinds_of
+from harnesses.agents.model.providers.sdk_provider import SdkProvider, as_mapping, decoded, kinds_of
 from harnesses.timing.clock import now_s
 
 _REASONING = "openai:"
@@ -192,12 +192,7 @@ class ItemReader:
         """See `AnswerReader.read`."""
         if data == b"[DONE]":
             return
-        try:
-            event = _decoder.decode(data)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise MalformedResponse(
-                f"{self.provider}: the answer is malformed: expected an event, got {error}; try again", provider=self.provider
-            ) from error
+        event = decoded(_decoder, data, self.provider)
         text = event.delta if isinstance(event.delta, str) else ""
         match event.type:
             case "error":

@@ -8,11 +8,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
+import msgspec
 import trio
 
-from harnesses.agents.model.errors import ProviderError
+from harnesses.agents.model.errors import MalformedResponse, ProviderError
 from harnesses.agents.model.messages import ModelRequest, ModelResponse, StreamEvent
 from harnesses.agents.model.providers.credentials import NO_KEY, Credential
 from harnesses.agents.model.providers.provider_failures import Failure, error_of, resets_at
@@ -171,6 +172,24 @@ class SdkProvider(ABC):
     @abstractmethod
     def _reader(self, request: ModelRequest) -> AnswerReader:
         """Return what reads the answer."""
+
+
+T = TypeVar("T")
+
+
+def decoded(decoder: msgspec.json.Decoder[T], data: bytes, provider: str) -> T:
+    """Return an event of a stream.
+
+    Raises:
+        MalformedResponse: it is none of the provider's protocol.
+    """
+    try:
+        return decoder.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise MalformedResponse(
+            f"{provider}: the answer is malformed: expected an event of its protocol, got {error}; try again",
+            provider=provider,
+        ) from error
 
 
 def as_mapping(value: object) -> dict[str, Any]:
