@@ -96,11 +96,6 @@ class Bill:
         self._turns = 1
 
     @property
-    def is_charged(self) -> bool:
-        """Whether anything was charged."""
-        return not self._turns
-
-    @property
     def total(self) -> Usage:
         """Usage charged for the call, now and in earlier attempts at the step."""
         if not self.recalled:

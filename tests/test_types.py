@@ -57,21 +57,36 @@ UNLIKE = WRONG.replace("tuple[int, int]", "tuple[str, int]")
 CHECKERS = ("mypy", "pyright")
 
 
-def check(checker: str, folder: Path, text: str) -> list[str]:
-    """Return what a checker prints of a program, in strict mode."""
-    path = folder / "program.py"
-    path.write_text(text)
+PROGRAMS = {"known.py": KNOWN, "wrong.py": WRONG, "unlike.py": UNLIKE}
+
+
+@pytest.fixture(scope="module")
+def printed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """Return what a checker prints of each program, in strict mode: it is started once for all, since that takes seconds."""
+    checker, folder = request.param, tmp_path_factory.mktemp("typed")
+    for name, text in PROGRAMS.items():
+        (folder / name).write_text(text)
     (folder / "pyrightconfig.json").write_text(f'{{"typeCheckingMode": "strict", "extraPaths": ["{ROOT}"]}}')
     (folder / "mypy.ini").write_text(f"[mypy]\nstrict = true\nmypy_path = {ROOT}\ncache_dir = {ROOT}/.mypy_cache\n")
     command = Path(sys.executable).with_name(checker)
     if not command.exists() and shutil.which(checker) is None:
         pytest.skip(f"{checker} is not installed")
-    words = [str(command) if command.exists() else checker, "program.py"]
+    words = [str(command) if command.exists() else checker, *PROGRAMS]
     ended = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
-    lines = [
-        line for line in ended.stdout.splitlines() if line.strip() and not re.match(r"Found \d|\d+ errors?,|/.*py$", line)
-    ]
-    assert lines, ended.stderr
+    return {name: _lines_of(name, ended.stdout) for name in PROGRAMS}
+
+
+def _lines_of(name: str, printed: str) -> list[str]:
+    """Return the lines of one program: those that name it, and those that go on from one that does."""
+    lines: list[str] = []
+    is_its_own = False
+    for line in printed.splitlines():
+        named = re.match(r"\s*(?:/\S*/)?(\w+\.py)(:|$)", line)
+        is_its_own = named[1] == name if named else is_its_own
+        is_summary = re.match(r"Found \d|\d+ errors?,|/.*py$", line)
+        if is_its_own and line.strip() and not is_summary:
+            lines.append(line)
+    assert lines, printed
     return lines
 
 
@@ -81,28 +96,28 @@ def shortened(line: str) -> str:
     return re.sub(r"\b(?:\w+\.)+(?=\w)", "", found[1] if found else line)
 
 
-@pytest.mark.parametrize("checker", CHECKERS)
-def test_steps_handles_and_messages_are_typed(checker: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("printed", CHECKERS, indirect=True)
+def test_steps_handles_and_messages_are_typed(printed: dict[str, list[str]]) -> None:
     wanted = re.findall(r"reveal_type\(.*\)  # (.*)", KNOWN)
 
-    lines = check(checker, tmp_path, KNOWN)
+    lines = printed["known.py"]
 
     assert not [line for line in lines if "error" in line]
     assert [shortened(line) for line in lines if re.search(r'(?:Revealed type|Type of ".*") is "', line)] == wanted
 
 
-@pytest.mark.parametrize("checker", CHECKERS)
-def test_a_yield_of_the_wrong_type_is_told_in_two_lines(checker: str, tmp_path: Path) -> None:
-    lines = check(checker, tmp_path, WRONG)
+@pytest.mark.parametrize("printed", CHECKERS, indirect=True)
+def test_a_yield_of_the_wrong_type_is_told_in_two_lines(printed: dict[str, list[str]]) -> None:
+    lines = printed["wrong.py"]
 
     assert len(lines) <= 2, lines
-    assert "program.py:6:" in lines[0]
+    assert "wrong.py:6:" in lines[0]
     assert "error" in lines[0]
 
 
-@pytest.mark.parametrize("checker", CHECKERS)
-def test_a_yield_type_that_the_class_does_not_declare_is_told(checker: str, tmp_path: Path) -> None:
-    lines = check(checker, tmp_path, UNLIKE)
+@pytest.mark.parametrize("printed", CHECKERS, indirect=True)
+def test_a_yield_type_that_the_class_does_not_declare_is_told(printed: dict[str, list[str]]) -> None:
+    lines = printed["unlike.py"]
 
     assert len(lines) <= 7, lines
     assert "execute" in lines[0]

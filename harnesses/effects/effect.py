@@ -52,6 +52,8 @@ class EffectOutcome(StrEnum):
 
 OPEN = (EffectOutcome.BEGUN, EffectOutcome.UNKNOWN)
 """Statuses that must be settled before the step can be recorded, unless the effect is idempotent or kept."""
+CUT_OFF = "it was cut off: its program ended before the outcome was known"
+"""What is said of an effect without an outcome whose program is gone."""
 KEPT = (EffectOutcome.FAILED, EffectOutcome.INTERRUPTED)
 """Errors that are results: they are raised again each time the effect is asked for."""
 Errors: TypeAlias = Literal["raise", "keep"]

@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import count
 from typing import Any, TypeVar
-from urllib.parse import unquote
 
 import msgspec
 from attrs import frozen
@@ -23,6 +22,7 @@ from attrs import frozen
 from harnesses.agents.model.messages import Message, ModelResponse, ModelUsage, Role, ToolCall, ToolResult
 from harnesses.agents.model.transcript import ModelRound, Transcript, from_record
 from harnesses.effects.effect import EffectOutcome
+from harnesses.effects.effect_scopes import agent_of
 from orchestrator.codec import decode
 from orchestrator.errors import UsageError
 from orchestrator.history.past_reader import Past, Source, find_harness, open_past, read_records
@@ -32,8 +32,6 @@ from orchestrator.store.store_capabilities import Filed, Transcribed, full_body
 T = TypeVar("T")
 _NO_USAGE, _NO_COST = ModelUsage(), Decimal(0)
 _REQUEST = re.compile(r"(.+/)request")
-_AGENT = re.compile(r"(?:.*/)?([^/#:]+)[#:][^/]*/")
-"""The name of the agent in the prefix of its keys; see `harnesses.agent_services`."""
 _PAGE = 100
 WITHHELD = "what was said is not shown: its record could not be searched for secrets"
 
@@ -173,9 +171,8 @@ def transcript_of(past: Past, scope: str, effects: Mapping[str, EffectRecord]) -
             of_calls = [effects.get(f"{scope}round/{number}/tool/{place}") for place in range(1, len(said.calls) + 1)]
             results = [_result(past, *pair) for pair in zip(said.calls, of_calls, strict=True)]
             messages.append(Message(role=Role.TOOL, results=tuple(result for result in results if result is not None)))
-    agent = _AGENT.fullmatch(scope)
     return Transcript(
-        agent=unquote(agent[1]) if agent else "",
+        agent=agent_of(scope),
         model=rounds[0].model if rounds else "",
         messages=messages,
         scope=scope,

@@ -110,10 +110,7 @@ class AgentTurns:
         said: dict[str, Value] = {"gen_ai.operation.name": "chat"}
         used = tokens_in(object_in(call, "usage"))
         if model:
-            named: dict[str, Value] = {
-                "gen_ai.provider.name": _PROVIDERS.get(provider, provider),
-                "gen_ai.request.model": model,
-            }
+            named: dict[str, Value] = {"gen_ai.provider.name": provider, "gen_ai.request.model": model}
             turn.add(named)
             said |= named
         for name, where in (("gen_ai.response.model", "model"), ("gen_ai.response.id", "response_id")):

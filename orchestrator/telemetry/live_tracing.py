@@ -2,7 +2,8 @@
 
 Invariant: it cannot affect the run. It reads from where this run began, a page at a time, and sends in a thread of its own. A
 slow exporter is waited for, and nothing accumulates, since the records are in the store. One that fails, or hangs at the end,
-loses spans; their number is counted and printed. They can be sent again from the store, with the same ids.
+loses spans; their number is counted and printed. They can be sent again from the store, with the same ids; spans of agents'
+own are not in the store, and those that are lost are counted by themselves.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from orchestrator.text.terminal_text import say
 
 _PAGE = 512
 _MOST_TOLD = 10_000
-"""Spans of agents' own that wait to be sent; beyond it the oldest are dropped."""
+"""Spans of agents' own that wait to be sent; beyond it further ones are dropped, and counted."""
 _PAUSE_S = 1.0
 """Seconds between two checks for new records: spans are sent in batches."""
 Send: TypeAlias = Callable[[Sequence[Span]], bool]
@@ -47,7 +48,7 @@ class TraceFollower:
         self._close = close
         self._after = store.last_seq()
         self._traces = Traces()
-        self._told: deque[Span] = deque(maxlen=_MOST_TOLD)
+        self._told: deque[Span] = deque()
         self._thread = trio.CapacityLimiter(1)
         self._scope = trio.CancelScope(shield=True)
         self._ended = threading.Event()
@@ -55,10 +56,17 @@ class TraceFollower:
         self._failure: str | None = None
         self.sent = 0
         self.dropped = 0
+        self.lost = 0
+        """Spans of agents' own that were dropped before they were sent."""
 
     def take(self, harness: str, attempt: int, step: int, told: AgentSpan) -> None:
         """Take a span of an agent's own, made by `AgentRun.span`. Neither waits nor raises; see `told_span`."""
-        if (span := told_span(self._store.run, harness, attempt, step, told)) is not None:
+        span = told_span(self._store.run, harness, attempt, step, told)
+        if span is None:
+            return
+        if self._ended.is_set() or len(self._told) >= _MOST_TOLD:
+            self.lost += 1
+        else:
             self._told.append(span)
 
     async def run(self, recorder: Recorder) -> None:
@@ -74,6 +82,7 @@ class TraceFollower:
                 say(f"traces: sending failed, no more spans: {self._failure}; the run goes on")
             finally:
                 self._ended.set()
+        self.lost += len(self._told)
         self._tell()
 
     async def finish(self, seconds: float) -> None:
@@ -125,3 +134,5 @@ class TraceFollower:
             say("traces: the exporter does not end: missing spans can be sent with `orchestrator traces`")
         elif self.dropped:
             say(f"traces: {self.dropped} spans were not accepted: they can be sent with `orchestrator traces`")
+        if self.lost:
+            say(f"traces: {self.lost} spans that agents made themselves were dropped: the exporter was slower, or had failed")

@@ -8,10 +8,11 @@ from itertools import groupby, pairwise
 
 from attrs import define, field
 
+from harnesses.effects.effect import CUT_OFF
 from orchestrator.analysis.answers.answer import Answer, Cell, Table, listed, moment, times
 from orchestrator.analysis.frames.analysis_run import Run
 from orchestrator.analysis.frames.run_tables import what_is_gone
-from orchestrator.analysis.questions.record_scan import Said, folded, harnesses, innermost, said, without_class
+from orchestrator.analysis.questions.record_scan import Said, folded, gone_harnesses, harnesses, innermost, said, without_class
 from orchestrator.analysis.sources.log_source import MOST
 from orchestrator.text.terminal_text import one_line
 
@@ -55,16 +56,25 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
     for group in groups:
         group.where = innermost(traces.get(group.each[-1].seq) or "")
     halts = [one for name in names for one in _halts(told.get(name, ()))]
-    effects = run.rows(_EFFECTS, [names])
+    effects = list(_effects(run, names))
     bad = [] if harness is not None else [(one.file, one.line, one.problem) for one in run.bad_lines]
     tables = (
         Table("failures", _COLUMNS, map(_row, groups), _NOTE if groups else ""),
         Table("halts", "harness status attempt step since cause", halts),
-        Table("effects", "harness step key outcome reason attempt timestamp", [(*row[:6], moment(row[6])) for row in effects]),
+        Table("effects", "harness step key outcome reason attempt timestamp", effects),
         Table("bad_lines", "file line problem", bad, f"at most {MOST} are named" if len(bad) == MOST else ""),
     )
     told_of = _sentences(groups, halts, [row[3] for row in effects], len(bad))
     return Answer("failures", tables, [*told_of, *what_is_gone(run, names)])
+
+
+def _effects(run: Run, names: Sequence[str]) -> Iterator[tuple[Cell, ...]]:
+    """Yield a row for each effect, in the words of `orchestrator effects` for those whose program is gone."""
+    ended = gone_harnesses(run)
+    for name, step, key, outcome, reason, attempt, time in run.rows(_EFFECTS, [names]):
+        if name in ended and outcome in ("begun", "unknown"):
+            outcome, reason = "unknown", reason or CUT_OFF
+        yield (name, step, key, outcome, reason, attempt, moment(time))
 
 
 def _with_next(events: Sequence[Said]) -> Iterator[tuple[Said, str]]:

@@ -119,8 +119,8 @@ def ended_at(run: Run) -> datetime | None:
 
 def standings(run: Run, told: dict[str, list[Said]], names: Iterable[str]) -> dict[str, Stand]:
     """Return the status of each of these harnesses."""
-    gone = _gone(run)
-    return {name: stand(told.get(name, ()), gone=name in gone) for name in names}
+    ended = gone_harnesses(run)
+    return {name: stand(told.get(name, ()), gone=name in ended) for name in names}
 
 
 def stand(events: Iterable[Said], *, gone: bool = False) -> Stand:
@@ -148,7 +148,7 @@ def _alone(kind: str, status: Status) -> Status:
     return status
 
 
-def _gone(run: Run) -> set[str]:
+def gone_harnesses(run: Run) -> set[str]:
     """Return the harnesses that no living program owns, if there is a store to tell."""
     if not isinstance(run.source, StoreSource):
         return set()

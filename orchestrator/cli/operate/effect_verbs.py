@@ -13,7 +13,7 @@ import msgspec
 from attrs import frozen
 from cyclopts import App, Parameter
 
-from harnesses.effects.effect import OPEN, EffectOutcome
+from harnesses.effects.effect import CUT_OFF, OPEN, EffectOutcome
 from harnesses.timing.clock import now_us
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
@@ -31,7 +31,6 @@ from orchestrator.text.terminal_text import one_line
 AS = {"done": EffectOutcome.CONFIRMED, "not-done": EffectOutcome.NOT_DONE}
 """What a person may say of an effect, and what is then on record."""
 _UNDER_WAY = "under way"
-_CUT_OFF = "it was cut off: its program ended before the outcome was known"
 _HEAD = ("HARNESS", "STEP", "KEY", "OUTCOME", "ATTEMPT", "TIME", "ARGUMENTS", "REASON")
 
 
@@ -135,7 +134,7 @@ class Shown:
 
     @property
     def reason(self) -> str:
-        return _CUT_OFF if (self.is_unknown or self._is_cut_off) and not self.record.reason else self.record.reason
+        return CUT_OFF if (self.is_unknown or self._is_cut_off) and not self.record.reason else self.record.reason
 
     @property
     def _is_cut_off(self) -> bool:

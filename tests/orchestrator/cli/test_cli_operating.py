@@ -15,7 +15,8 @@ import pytest
 import trio
 
 from harnesses.trading.market_turn import Verb, command_from
-from orchestrator import Orchestrator
+from orchestrator import Orchestrator, analysis
+from orchestrator.analysis.questions import failures_question as failures
 from orchestrator.cli.operate.message_verbs import TRADING
 from orchestrator.control.socket_places import sockets
 from orchestrator.kill_switch import Latch
@@ -170,6 +171,12 @@ def test_an_effect_of_a_living_program_is_under_way_and_is_not_settled_by_others
     assert f"process {process.pid} runs it; stop that one first" in settle.err
     assert "slow  unknown  1" in dead.out
     assert "it was cut off: its program ended before the outcome was known" in dead.out
+    with analysis.open(command.folder / "run.db") as run:
+        (told,) = next(table for table in failures.answer(run).tables if table.name == "effects").dicts()
+    assert (told["outcome"], told["reason"]) == (
+        "unknown",
+        "it was cut off: its program ended before the outcome was known",
+    )
 
 
 def test_kept_errors_need_nobody_and_are_shown_among_all(command: Command) -> None:

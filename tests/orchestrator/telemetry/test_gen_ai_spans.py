@@ -202,6 +202,25 @@ async def test_spans_that_an_agent_makes_are_sent_below_its_step_if_traces_are_w
     assert (plan.attributes["size"], plan.attributes["result"]) == (2, "well")
 
 
+async def test_spans_of_agents_beyond_the_limit_are_counted_and_told(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("orchestrator.telemetry.live_tracing._MOST_TOLD", 2)
+
+    async def work(run: AgentRun[Any, Any]) -> str:
+        for number in range(5):
+            with run.span(f"part {number}"):
+                pass
+        return "done"
+
+    exporter = InMemorySpanExporter()
+    await run(Agent(work, name="worker"), "q", traces=exporter)
+
+    sent = [span.name for span in exporter.get_finished_spans() if span.name.startswith("part")]
+    assert sent == ["part 0", "part 1"]
+    assert "traces: 3 spans that agents made themselves were dropped" in capfd.readouterr().err
+
+
 @pytest.mark.skipif(
     not hasattr(gen_ai_attributes, "GEN_AI_PROVIDER_NAME"), reason="the names are newer than the installed conventions"
 )
