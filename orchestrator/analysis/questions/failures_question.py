@@ -64,7 +64,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
         Table("effects", "harness step key outcome reason attempt timestamp", effects),
         Table("bad_lines", "file line problem", bad, f"at most {MOST} are named" if len(bad) == MOST else ""),
     )
-    told_of = _sentences(groups, halts, [row[3] for row in effects], len(bad))
+    told_of = _sentences(groups, halts, [str(row[3]) for row in effects], len(bad))
     return Answer("failures", tables, [*told_of, *what_is_gone(run, names)])
 
 

@@ -172,7 +172,7 @@ def test_an_effect_of_a_living_program_is_under_way_and_is_not_settled_by_others
     assert "slow  unknown  1" in dead.out
     assert "it was cut off: its program ended before the outcome was known" in dead.out
     with analysis.open(command.folder / "run.db") as run:
-        (told,) = next(table for table in failures.answer(run).tables if table.name == "effects").dicts()
+        (told,) = next(table for table in failures.answer(run, harness="lasting").tables if table.name == "effects").dicts()
     assert (told["outcome"], told["reason"]) == (
         "unknown",
         "it was cut off: its program ended before the outcome was known",
