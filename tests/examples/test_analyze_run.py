@@ -43,7 +43,7 @@ def test_a_log_becomes_five_pictures_and_a_report(recorded: Path, tmp_path: Path
 
     assert {path.stem for path in (tmp_path / "out").glob("*.svg")} == PICTURES
     assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8").count("<figure>") == 5
-    assert "15 of 15 features pass after 18 tries" in said
+    assert "12 of 12 features pass after 14 tries" in said
     assert "flaky failed 2 times with ConnectionError" in said
 
 
