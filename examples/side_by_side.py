@@ -91,7 +91,7 @@ CASSETTE = DATA / "side_by_side.jsonl"
 RECORDED = 12
 """Problems in the recording."""
 MODEL = "anthropic:claude-sonnet-4-5"
-CHECK = "python -m doctest solution.py"
+CHECK = "python -m doctest"
 IGNORED = {
     r"(?s)\n\nThis is try \d+\. The feature was accepted before, .*?\n~~~~+ last failure: data.*?\n~~~~+": "",
     r"(?s)~~~~+ (progress|last failure): data.*?\n~~~~+": r"~~~~ \1: data\n~~~~",
@@ -99,8 +99,8 @@ IGNORED = {
 """What a replay need not repeat: what is said of a try that was interrupted, progress, and tracebacks, which differ between
 versions of Python."""
 SYSTEM = (
-    f"Complete the Python function. Write the whole module to solution.py, try its examples with `{CHECK}`, and then answer "
-    "with the whole module in one fenced block, and nothing after it."
+    f"Complete the Python function. Write the whole module to a file named after it, try its examples with `{CHECK} FILE`, "
+    "and then answer with the whole module in one fenced block, and nothing after it."
 )
 POLICY = RunPolicy(
     mode="unlimited_batch",
@@ -141,7 +141,7 @@ def make_agent(
     Path(folder).mkdir(parents=True, exist_ok=True)
     tape = cassette if model else Cassette.replay(CASSETTE, ignored=IGNORED)
     # Any other command needs approval, because it does not run in a sandbox here.
-    policy = ToolPolicy(allow=[f"run({CHECK})"])
+    policy = ToolPolicy(allow=[f"run({CHECK} *.py)"])
     where = {} if base_url is None else {"base_url": base_url}
     return ModelAgent(
         model or MODEL,

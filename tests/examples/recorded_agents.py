@@ -121,8 +121,10 @@ def solve(messages: tuple[Message, ...]) -> Say:
     is_wrong = int(name.partition("/")[2]) % 5 == 4 and "This is try" not in task
     module = problem["prompt"] + ("    return NotImplemented\n" if is_wrong else problem["canonical_solution"])
     if not results(messages):
-        run = ("run", {"command": side_by_side.CHECK})
-        return "I write the module, and try its examples.", [("write", {"path": "solution.py", "content": module}), run]
+        path = f"{problem['entry_point']}.py"
+        write, run = ("write", {"path": path, "content": module}), ("run", {"command": f"{side_by_side.CHECK} {path}"})
+        # Each command is recorded once, so that a replay that begins in the middle is told the right result.
+        return "I write the module.", [write] if is_wrong else [write, run]
     return f"This is the module.\n\n```python\n{module}```", []
 
 

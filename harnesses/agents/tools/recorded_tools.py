@@ -60,6 +60,8 @@ class _RecordedTool:
 
     def __getattr__(self, name: str) -> Any:
         # What a policy may ask of the tool, such as its `guard` or `server`.
+        if name == "findings" and self._is_answered:
+            raise AttributeError(name)
         return getattr(self._tool, name)
 
     @property
@@ -68,7 +70,13 @@ class _RecordedTool:
 
     @property
     def effect(self) -> ToolEffect:
-        return self._tool.effect
+        # A call that the cassette answers changes nothing: it may be repeated, and needs no approval.
+        return ToolEffect.READS if self._is_answered else self._tool.effect
+
+    @property
+    def _is_answered(self) -> bool:
+        is_live = self._tool.effect is ToolEffect.CHANGES_FILES or self._tool.definition.name in self._cassette.live
+        return self._cassette.is_replaying and not is_live
 
     @property
     def timeout_s(self) -> float | None:
