@@ -74,6 +74,7 @@ class AgentRun(Generic[StateT, InputT]):
         approval: Action | str | None = None,
         errors: Errors = "raise",
         dangerous: bool = False,
+        verbatim: Sequence[str] = (),
     ) -> AnswerT: ...
 
     @overload
@@ -88,6 +89,7 @@ class AgentRun(Generic[StateT, InputT]):
         approval: Action | str | None = None,
         errors: Errors = "raise",
         dangerous: bool = False,
+        verbatim: Sequence[str] = (),
     ) -> AnswerT: ...
 
     async def once(
@@ -101,6 +103,7 @@ class AgentRun(Generic[StateT, InputT]):
         approval: Action | str | None = None,
         errors: Errors = "raise",
         dangerous: bool = False,
+        verbatim: Sequence[str] = (),
     ) -> Any:
         """Run an effect of this call as part of the step in progress, and return its result; see `BaseHarness.once`.
 
@@ -110,9 +113,13 @@ class AgentRun(Generic[StateT, InputT]):
             key: identity of the effect within this agent call. Other calls of the same agent may use it too.
             idempotent: for what may be repeated if it is cut off, such as a model call. Its intent is stored without waiting,
                 so that it costs one commit that is waited for; once its result is stored it is never repeated.
+            verbatim: parts of the result that are stored as they are, although results are stored without secrets, since
+                something else would be done if they were changed: `response.message.calls.arguments`. A name below a list is
+                that of each item.
         """
         how: dict[str, Any] = {"reconcile": reconcile, "idempotent": idempotent, "timeout_s": timeout_s, "approval": approval}
-        return await self._services().once(key, function, args, **how, errors=errors, dangerous=dangerous)
+        how |= {"errors": errors, "dangerous": dangerous, "verbatim": verbatim}
+        return await self._services().once(key, function, args, **how)
 
     def recorded(self, key: str) -> Effect | None:
         """Return the recorded effect of this call with that key; None if there is none. Only this one is decoded."""

@@ -40,6 +40,7 @@ from harnesses.effects.effect import (
     text_of,
     words_of,
 )
+from harnesses.effects.verbatim_parts import with_verbatim
 from harnesses.errors import (
     BudgetExhausted,
     HarnessError,
@@ -178,6 +179,7 @@ class EffectCall:
         most: size limit of the result, in bytes.
         keeps: whether an error of the function is its result.
         of_agent: whether an agent asks for it; see `Effects.once`.
+        verbatim: parts of the result that are not redacted; see `AgentRun.once`.
     """
 
     _journal: Journal
@@ -188,6 +190,7 @@ class EffectCall:
     _most: int
     _keeps: bool = False
     _of_agent: bool = False
+    _verbatim: Sequence[str] = ()
 
     async def resume(self) -> bool:
         """Return whether the effect is done; False if it may be done now.
@@ -358,7 +361,8 @@ class EffectCall:
         try:
             text = "null" if result is None else text_of(result, problem)
             check_size(f"{problem}: it", text, self._most)
-            text = await self._journal.redact(text) if self._of_agent else text
+            if self._of_agent:
+                text = with_verbatim(await self._journal.redact(text), text, self._verbatim)
             value = self._decode(self._entry.key, text)
         except (Unstorable, Waiting) as error:
             if self._keeps:

@@ -18,7 +18,7 @@ decoded from its stored form, so that a resumed harness gets the same value as t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from math import inf
 from typing import Any
@@ -209,12 +209,14 @@ class Effects:
         errors: Errors = "raise",
         dangerous: bool = False,
         of_agent: bool = False,
+        verbatim: Sequence[str] = (),
     ) -> Any:
         """Run an effect unless it is done; see `BaseHarness.once`.
 
         Args:
             of_agent: whether an agent asks for it. Its result is then stored, and returned, without secrets; and the function
                 of an idempotent effect is called without waiting until the intent is stored.
+            verbatim: parts of such a result that are stored as they are; see `AgentRun.once`.
         """
         check_key(key)
         check_timeout(key, timeout_s)
@@ -230,7 +232,7 @@ class Effects:
         flags = {"idempotent": idempotent, "keep": keeps and not dangerous}
         if self._is_live(key):
             journal = _BackgroundJournal(journal, self)
-        call = EffectCall(journal, entry, args, reconcile, decode, self._most, keeps, of_agent)
+        call = EffectCall(journal, entry, args, reconcile, decode, self._most, keeps, of_agent, verbatim)
         if known is not None:
             entry.check_same(arguments)
             with _at_work(entry, journal, **flags):

@@ -23,6 +23,7 @@ from harnesses.agents.model.messages import Message, ModelResponse, ModelUsage, 
 from harnesses.agents.model.transcript import ModelRound, Transcript, from_record
 from harnesses.effects.effect import EffectOutcome
 from harnesses.effects.effect_scopes import agent_of
+from harnesses.redaction.redactor import redact
 from orchestrator.codec import decode
 from orchestrator.errors import UsageError
 from orchestrator.history.past_reader import Past, Source, find_harness, open_past, read_records
@@ -107,7 +108,8 @@ def _unrecorded(past: Past, name: str, step: int | None, making: int, known: Seq
             began = datetime.fromtimestamp(effect.time_us / 1e6, UTC)
             said = transcript_of(past, match[1], {one.key: one for one in effects if one.key.startswith(match[1])})
             if said is not None:
-                turns.append(RecordedTurn(name, wanted, effect.seq, began, False, said))
+                # What is asked of tools is recorded as the model wrote it.
+                turns.append(RecordedTurn(name, wanted, effect.seq, began, False, redact(said)))
     return turns
 
 

@@ -87,7 +87,7 @@ class TurnFeed:
     def __init__(self, harness: str, *, redacted: bool = True) -> None:
         self._harness = harness
         self._redacted = redacted
-        self._streams: dict[tuple[str, TurnEventKind, str], _Stream] = {}
+        self._streams: dict[tuple[str, int, TurnEventKind, str], _Stream] = {}
         self._events: deque[AgentEvent] = deque(maxlen=MOST_EVENTS)
         self._news = Condition()
         self._followers = 0
@@ -117,22 +117,26 @@ class TurnFeed:
         return self._followers > 0 or self._logs
 
     def _take_piece(self, event: TurnEvent[Any], agent: str, call: str, step: int) -> None:
-        key = (call, event.kind, event.call_id)
+        key = (call, step, event.kind, event.call_id)
         stream = self._streams.get(key)
         if stream is None:
             if len(self._streams) >= MOST_STREAMS:
                 self._streams.pop(next(iter(self._streams)))
             stream = self._streams[key] = _Stream(event)
         stream.last = event
-        if not self._is_followed:
+        if not self._is_followed and stream.redactor is None:
             stream.take(event.text)
-        elif text := (stream.feed(event.text) if self._redacted else event.text):
+            return
+        # A text of which a part was shown is searched to its end: a follower may return in the middle of a secret.
+        text = stream.feed(event.text) if self._redacted else event.text
+        if text and self._is_followed:
             self._show(evolve(event, text=text), agent, call, step)
 
     def _end_streams(self, agent: str, call: str, step: int) -> None:
         for key in [key for key in self._streams if key[0] == call]:
             stream = self._streams.pop(key)
-            if self._is_followed and (text := stream.finish()):
+            # What a step that was cut off has left is no part of this one.
+            if self._is_followed and key[1] == step and (text := stream.finish()):
                 self._show(evolve(stream.last, text=text), agent, call, step)
 
     def _clean(self, event: TurnEvent[Any]) -> TurnEvent[Any]:

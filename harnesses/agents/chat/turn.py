@@ -23,6 +23,7 @@ from harnesses.agent_spans import SpanValue
 from harnesses.agents.chat.chat_policy import ChatPolicy
 from harnesses.agents.chat.compaction import dropped, first_kept, reason_to_compact, summary_request, with_task
 from harnesses.agents.chat.conversation import Conversation
+from harnesses.agents.chat.own_secrets import VERBATIM, without_own_secrets
 from harnesses.agents.chat.turn_moves import LAST_ROUND, Finish, GiveUp, Progress, Say, UseTools, decide
 from harnesses.agents.chat.turn_stream import RoundStream
 from harnesses.agents.chat.typed_answer import ANSWER_TOOL, AnswerType
@@ -46,7 +47,7 @@ from harnesses.agents.tools.tool_runner import ToolBox
 from harnesses.budgets.budget import Budget, Spend
 from harnesses.budgets.usage import Usage, money_of
 from harnesses.effects.effect import OPEN, EffectOutcome
-from harnesses.errors import BudgetExhausted
+from harnesses.errors import BudgetExhausted, Waiting
 from harnesses.features.turn_results import find_order, unwrap_group
 from harnesses.turn_events import TurnEvent, TurnEventKind
 
@@ -202,7 +203,7 @@ class Turn:
             "gen_ai.request.model": model,
         }
         with run.span(f"chat {model}", asked) as span:
-            made: ModelCall = await run.once(key, make, idempotent=True)
+            made: ModelCall = await run.once(key, make, idempotent=True, verbatim=VERBATIM)
             told: dict[str, SpanValue] = {
                 "gen_ai.response.model": made.response.model,
                 "gen_ai.response.id": made.response.response_id,
@@ -229,7 +230,7 @@ class Turn:
             async with reserved(run, client, request) as meter:
                 call = await client.call(request, tell=tell, failures=failures, on_wait=waits.wait, meter=meter)
                 is_answered = True
-                return call
+                return without_own_secrets(call)
         finally:
             waits.end(is_answered=is_answered)
 
@@ -300,10 +301,18 @@ class Turn:
         self._check_budget(Spend(tool_calls=len(made)))
         self._talk.tool_calls += len(made)
 
+        waiting: list[Waiting] = []
+
         async def use(*places: int) -> None:
             for at in places:
                 async with self._limiter:
-                    told[at] = await self._use(calls[at], f"round/{number}/tool/{at + 1}", number)
+                    if waiting:
+                        return
+                    try:
+                        told[at] = await self._use(calls[at], f"round/{number}/tool/{at + 1}", number)
+                    except Waiting as error:
+                        # The calls that have begun end first: one that is cut off may have happened.
+                        waiting.append(error)
 
         is_parallel = self._setting.box.is_parallel
         try:
@@ -315,6 +324,8 @@ class Turn:
         except ExceptionGroup as group:
             error = find_order(group) or unwrap_group(group)
             raise error from error.__cause__
+        if waiting:
+            raise waiting[0]
         return tuple(told[at] for at in range(len(calls)))
 
     async def _use(self, call: ToolCall, key: str, number: int) -> ToolResult:

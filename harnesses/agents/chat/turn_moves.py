@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from attrs import evolve, field, frozen
 
 from harnesses.agents.chat.chat_policy import ChatPolicy
+from harnesses.agents.chat.own_secrets import PROBLEM, is_withheld
 from harnesses.agents.chat.typed_answer import ANSWER_TOOL, AnswerType
 from harnesses.agents.model.messages import ModelResponse, StopReason, ToolCall
 
@@ -88,9 +89,11 @@ def decide(response: ModelResponse, progress: Progress, policy: ChatPolicy, want
         return GiveUp(stop, f"the model refused to answer: {message.text or 'it gave no reason'}", text)
     given = _given(message.calls, wanted)
     if wanted is not None and given is not None:
-        return _judge(wanted.read_call, message.calls[given].arguments, progress, policy, text, given)
+        read = _refuse if is_withheld(message.calls[given]) else wanted.read_call
+        return _judge(read, message.calls[given].arguments, progress, policy, text, given)
     if message.calls and progress.tool_rounds < policy.max_rounds:
         problems = {} if stop is not StopReason.MAX_TOKENS else _cut_off(message.calls)
+        problems |= {place: PROBLEM for place, call in enumerate(message.calls) if is_withheld(call)}
         return UseTools(evolve(progress, tool_rounds=progress.tool_rounds + 1, text=""), problems)
     if stop is StopReason.MAX_TOKENS:
         if not message.text or progress.continuations >= policy.max_continuations:
@@ -117,6 +120,10 @@ def _judge(read: Any, said: str, progress: Progress, policy: ChatPolicy, text: s
             return GiveUp(StopReason.OTHER, str(error), text)
         corrected = evolve(progress, corrections=progress.corrections + 1, text="")
         return Say(corrected, str(error)) if place is None else UseTools(corrected, {place: str(error)})
+
+
+def _refuse(arguments: str) -> NoReturn:
+    raise ValueError(PROBLEM)
 
 
 def _cut_off(calls: tuple[ToolCall, ...]) -> dict[int, str]:

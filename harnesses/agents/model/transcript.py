@@ -16,6 +16,7 @@ import msgspec
 from attrs import evolve, field, fields, frozen, has
 
 from harnesses.agents.model.messages import Message, ModelUsage, Role
+from harnesses.redaction.redactor import MARK
 
 KIND = "transcript"
 """The kind of attachment."""
@@ -140,8 +141,14 @@ def carried_on(transcripts: Sequence[Transcript]) -> tuple[Message, ...]:
         if transcript.compactions:
             last = transcript.compactions[-1]
             said, start = [Message(role=Role.USER, text=last.summary)], last.message
-        said += (message for message in transcript.messages[start:] if message.role is not Role.SYSTEM)
+        said += (_resent(message) for message in transcript.messages[start:] if message.role is not Role.SYSTEM)
     return tuple(said)
+
+
+def _resent(message: Message) -> Message:
+    """Return a message without the reasoning that a secret was removed from: it no longer fits its proof."""
+    fits = tuple(part for part in message.thinking if MARK not in part.text and MARK not in part.proof)
+    return message if len(fits) == len(message.thinking) else evolve(message, thinking=fits)
 
 
 def _plain(value: object) -> Any:

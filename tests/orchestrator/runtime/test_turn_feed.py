@@ -145,3 +145,30 @@ async def test_a_display_gets_the_end_of_what_is_being_said_from_its_first_look_
     assert feed.saying().endswith("one two three one ")
     tell(feed, said("", DONE))
     assert feed.saying() == ""
+
+
+def _piece(text: str) -> TurnEvent[object]:
+    return TurnEvent(kind=TurnEventKind.TEXT_DELTA, text=text, rounds=1)
+
+
+def test_a_follower_that_leaves_and_returns_in_the_middle_of_a_secret_is_not_shown_it() -> None:
+    secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyz"
+    feed = TurnFeed("h")
+    feed.follow()
+    feed.tell(_piece(f"the word is {secret[:4]}"), "a", "a#1", 1)
+    feed.leave()
+    feed.tell(_piece(secret[4:8]), "a", "a#1", 1)
+    feed.follow()
+    feed.tell(_piece(f"{secret[8:]} ok. {'more ' * 1_000}"), "a", "a#1", 1)
+
+    assert secret[8:] not in "".join(told.event.text for told in feed.after(0))
+
+
+def test_the_text_of_a_step_that_was_cut_off_is_no_part_of_the_next_one() -> None:
+    feed = TurnFeed("h")
+    feed.follow()
+    feed.tell(_piece("cut off"), "a", "a#1", 1)
+    feed.tell(_piece("step 2 says"), "a", "a#1", 2)
+    feed.tell(TurnEvent(kind=TurnEventKind.MESSAGE_COMPLETE, text="step 2 says", rounds=1), "a", "a#1", 2)
+
+    assert [told.event.text for told in feed.after(0)] == ["step 2 says", "step 2 says"]
