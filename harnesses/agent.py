@@ -34,6 +34,7 @@ class AgentRun(Generic[StateT, InputT]):
     """The arguments of one agent call."""
 
     input: InputT
+    """What the agent is asked: the value that the harness gave to `run_agent`."""
     context: LoadedContext[StateT]
     """State, recent steps and knowledge of the calling harness."""
     step_number: int
@@ -41,6 +42,7 @@ class AgentRun(Generic[StateT, InputT]):
     step_history: Sequence[Step[Any, Any]] = ()
     """The recent steps, oldest first; `run_agent` bounds them by `max_context_steps`."""
     constraints: Constraints = field(factory=no_constraints)
+    """The harness's constraints by name, which the agent's work must keep."""
 
     def __eq__(self, other: object) -> bool:
         """Return whether two runs carry the same input and context; their listeners are not compared."""

@@ -24,12 +24,15 @@ class HarnessConfig(Generic[StateT]):
     max_context_steps: int = 10
     """How many recent steps agents see."""
     constraints: Constraints = field(factory=no_constraints)
+    """Constraints by name, which agents get with each call."""
     arguments: Mapping[str, object] = field(factory=dict[str, object])
     """Further keyword arguments of the class or function."""
     restart: str = "transient"
     """Restart policy: `permanent`, `transient` or `temporary`, as in OTP."""
     step_timeout_s: float | None = None
+    """Maximum seconds of one step; None for no limit."""
     deadline_s: float | None = None
+    """Seconds after its start, in each run, by which the harness must have ended; None for no limit."""
     approve: str = ""
     """Import path, `package.module:attribute`, of a function that decides which effects need human approval. It is called with
     key and arguments and returns an `Action`, a category, or None."""

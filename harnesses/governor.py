@@ -21,9 +21,13 @@ class Finding:
     """A guardrail limit that was reached; recorded as `guardrail` with the step."""
 
     limit_name: str
+    """Name of the limit."""
     current_value: str
+    """What was measured, as text."""
     limit_value: str
+    """The limit, as text."""
     reason: str
+    """A sentence for the operator."""
     policy: str = "block"
     """What happens next: `tell`, `restart` or `block`."""
 

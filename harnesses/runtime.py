@@ -211,6 +211,7 @@ class LocalRuntime:
         await cancel_shielded_checkpoint()
 
     def end_attempt(self) -> None:
+        """Forget what an attempt left unfinished: reservations, ticks, messages and attachments."""
         self.effects.end_attempt()
         self.ticks.put_back()
         self.mail.end_attempt()
@@ -236,6 +237,11 @@ class LocalRuntime:
         """Do nothing."""
 
     def attach(self, attached: Attachment) -> None:
+        """Keep an attachment for the next step.
+
+        Raises:
+            HarnessMisuse: one step has too many.
+        """
         if len(self._attaching) >= MAX_ATTACHED and attached.kind != "guardrail":
             raise HarnessMisuse(f"attach: expected at most {MAX_ATTACHED} to one step, got one more; yield in between")
         self._attaching.append(attached)
@@ -245,12 +251,23 @@ class LocalRuntime:
         return turns_of([*(attached for _, attached in self.attached), *self._attaching], id)
 
     def start_child(self, order: ChildOrder) -> str:
+        """Refuse: a harness that runs alone has no children.
+
+        Raises:
+            HarnessMisuse: always.
+        """
         raise HarnessMisuse(
             f"start_child {order.name!r}: {self.name!r} runs alone and cannot start children: "
             f"start {self.name!r} in an Orchestrator"
         )
 
     async def approve(self, key: str, action: Action) -> Grant:
+        """Ask the `approver` and return its approval.
+
+        Raises:
+            Waiting: there is no `approver`.
+            ApprovalDenied: it did not return True.
+        """
         if self._approver is None:
             raise Waiting(
                 f"{key!r} needs an approval ({action.category}: {action.summary}), and {self.name!r} runs alone: "
@@ -270,6 +287,7 @@ class LocalRuntime:
         """Do nothing: a harness that runs alone has no kill switch."""
 
     async def sleep(self, seconds: float) -> None:
+        """Sleep, or raise `Stopping` as soon as the harness is stopped."""
         await self.control.sleep(seconds)
 
     async def send(self, to: str, message: object) -> None:

@@ -32,7 +32,9 @@ class StepYield(NamedTuple, Generic[InputT, OutputT]):
     """What `execute()` yields. A plain pair is accepted too."""
 
     input: InputT
+    """What the step was about."""
     output: OutputT
+    """What came of it."""
 
 
 @frozen
@@ -55,8 +57,11 @@ class Step(Generic[InputT, OutputT]):
     timestamp: datetime
     """Aware, UTC, microseconds. For people only; the order is `step_number`."""
     input: InputT
+    """The first value of the yielded pair."""
     output: OutputT
+    """The second value of the yielded pair."""
     state_delta: StateDelta
+    """Which part of the state the step changed."""
 
 
 @frozen
@@ -64,6 +69,7 @@ class LoadedContext(Generic[StateT]):
     """The bounded context that the agents of a harness get."""
 
     state: StateT
+    """The state of the harness."""
     recent_steps: tuple[Step[Any, Any], ...] = field(default=(), converter=tuple[Step[Any, Any], ...])
     """At most `max_context_steps` steps, oldest first."""
     relevant_knowledge: Mapping[str, object] = field(factory=no_constraints)

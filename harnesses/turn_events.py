@@ -19,11 +19,17 @@ class TurnEventKind(StrEnum):
     """The kind of an event of a turn."""
 
     TEXT_DELTA = "text_delta"
+    """A part of the answer's text."""
     THINKING_DELTA = "thinking_delta"
+    """A part of the model's reasoning."""
     TOOL_CALL_DELTA = "tool_call_delta"
+    """A part of a tool call's arguments, as JSON."""
     TOOL_STARTED = "tool_started"
+    """A tool call has begun; `text` has its arguments."""
     TOOL_FINISHED = "tool_finished"
+    """A tool call has ended, with its output or its error."""
     MESSAGE_COMPLETE = "message_complete"
+    """An answer of the model is complete."""
     MESSAGE_RESTARTED = "message_restarted"
     """The request failed in mid-stream (`error`) and is made again: what was streamed of this message is superseded."""
     TOOL_ROUND_LIMIT = "tool_round_limit"
@@ -37,10 +43,13 @@ class TurnEvent(Generic[ResultT]):
     """An event of a turn."""
 
     kind: TurnEventKind
+    """What happened."""
     text: str = ""
     """The new part of the text, of the reasoning or of a tool call's arguments; the whole message; or a tool's output."""
     tool: str = ""
+    """Name of the tool, for events of tool calls."""
     call_id: str = ""
+    """Id of the tool call, for events of tool calls."""
     error: str = ""
     """Error of a failed tool."""
     rounds: int = 0

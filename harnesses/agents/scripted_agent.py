@@ -45,6 +45,7 @@ class ScriptedAttempt:
     """One attempt: its actions in the order of the fields, then its message."""
 
     pause_s: float = 0.0
+    """Seconds before it begins."""
     says: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
     """Lines for the log."""
     files: Files = field(factory=dict[str, str | bytes | None], converter=_files)
@@ -52,12 +53,17 @@ class ScriptedAttempt:
     run: Callable[[Assignment], Awaitable[object]] | None = None
     """Additional code to run; not restricted to the directory."""
     raises: Exception | None = None
+    """The error with which it fails; None if it returns."""
     message: str = ""
+    """`TurnResult.message`."""
     artifact: str | None = None
+    """`TurnResult.artifact`."""
     tokens: int = 0
+    """`TurnResult.tokens`."""
     usage: Usage | None = None
     """Usage to report before the attempt ends; None reports `tokens`."""
     session: str | None = None
+    """`TurnResult.session`."""
 
 
 Attempts = Mapping[str, ScriptedAttempt | Sequence[ScriptedAttempt]]

@@ -83,10 +83,13 @@ class Spend:
     """Amounts requested, reserved or spent."""
 
     steps: int = field(default=0, validator=_check_count)
+    """Recorded steps."""
     turns: int = field(default=0, validator=_check_count)
     """Agent calls."""
     tool_calls: int = field(default=0, validator=_check_count)
+    """Tool calls of agents."""
     tokens: int = field(default=0, validator=_check_count)
+    """Tokens read and written, cached ones included."""
     money: Decimal = field(default=_ZERO, validator=_check_money)
     """In the currency of the budget."""
     working_time_s: float = field(default=0.0, converter=_whole_us, validator=_check_seconds)
@@ -130,10 +133,13 @@ class Budget:
     """Spending limits, each counted from the first start; None for no limit."""
 
     steps: int | None = field(default=None, validator=_check_count)
+    """Recorded steps."""
     turns: int | None = field(default=None, validator=_check_count)
     """Agent calls."""
     tool_calls: int | None = field(default=None, validator=_check_count)
+    """Tool calls of agents."""
     tokens: int | None = field(default=None, validator=_check_count)
+    """Tokens read and written, cached ones included."""
     money: Decimal | None = field(default=None, validator=_check_money)
     """In the currency of the spends."""
     working_time_s: float | None = field(default=None, converter=_whole_us, validator=_check_seconds)

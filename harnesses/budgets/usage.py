@@ -65,8 +65,11 @@ class Usage:
     turns: int = field(default=0, validator=_check)
     """Agent calls."""
     tool_calls: int = field(default=0, validator=_check)
+    """Tool calls."""
     input_tokens: int = field(default=0, validator=_check)
+    """Tokens read, cached ones included."""
     output_tokens: int = field(default=0, validator=_check)
+    """Tokens written."""
     cached_tokens: int = field(default=0, validator=_check)
     """The part of `input_tokens` that came from a cache."""
     tokens: int = field(default=0, validator=_check)

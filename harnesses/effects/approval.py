@@ -46,14 +46,23 @@ class Category(StrEnum):
     """Common kinds of actions that need human approval. A harness may add kinds of its own."""
 
     BROAD_DELETE = "broad-delete"
+    """Deletes many files at once."""
     GIT_FORCE = "git-force"
+    """Rewrites git history, or discards uncommitted changes."""
     PUBLISH = "publish"
+    """Publishes a package, an image or a release."""
     DEPLOY = "deploy"
+    """Changes a running system."""
     SECRET_WRITE = "secret-write"
+    """Reads or writes a file with secrets."""
     PROTECTED_CONFIG_WRITE = "protected-config-write"
+    """Changes protected configuration."""
     DB_DESTROY = "db-destroy"
+    """Destroys data in a database."""
     REMOTE_EXEC = "remote-exec"
+    """Runs code that was downloaded, or on another machine."""
     PERM_DESTROY = "perm-destroy"
+    """Loosens permissions of files."""
 
 
 def _check_word(_: object, attribute: Attribute[Any], value: object) -> None:
@@ -169,8 +178,11 @@ class Grant:
     """An approval that has been used."""
 
     id: str
+    """Id of the request that was approved."""
     by: str
+    """Who approved it."""
     reason: str = ""
+    """Why, as that person said; empty if they gave no reason."""
 
 
 ApprovalRule: TypeAlias = Callable[[str, tuple[Any, ...]], Action | str | None]

@@ -65,9 +65,11 @@ class Effect:
     """The stored status of one effect of the step in progress."""
 
     key: str
+    """Its identity within the step, with the scope of its agent."""
     arguments: Any
     """Positional arguments as a list of plain data."""
     outcome: EffectOutcome
+    """What is known of it."""
     result: Any = None
     """Result as plain data; None unless it is confirmed."""
     reason: str = ""
@@ -90,6 +92,7 @@ class Confirmed:
     """Answer of a `reconcile`: the effect has happened, with this as the function's return value."""
 
     result: Any = None
+    """The return value, as the function would have returned it."""
 
 
 @frozen
@@ -102,6 +105,7 @@ class Undecided:
     """Answer of a `reconcile`: the outcome is still unknown."""
 
     reason: str = ""
+    """Why it is unknown, for the operator."""
 
 
 Answer: TypeAlias = Confirmed | NotDone | Undecided

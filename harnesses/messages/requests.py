@@ -31,6 +31,7 @@ class Request:
     """A message whose sender waits for a reply: `await self.reply(request, answer)`."""
 
     message: Any
+    """What was asked, of the type that the harness declares for its messages."""
     sender: str
     """Name of the asking harness; `@operator` for a person or a program outside."""
     id: str

@@ -35,7 +35,9 @@ class Forked:
     """The result of a fork."""
 
     name: str
+    """Name of the new harness."""
     origin: str
+    """Name of the harness that was copied."""
     step: int
     """The last step that was copied; the fork continues with the next one."""
     seq: int

@@ -42,6 +42,7 @@ class RecordedTurn:
     """A turn of an agent, and where it stands in the store."""
 
     harness: str
+    """Name of the harness."""
     step_number: int
     """The step it belongs to, recorded or in progress."""
     seq: int
@@ -51,6 +52,7 @@ class RecordedTurn:
     is_recorded: bool
     """Whether the turn has ended and its step is recorded."""
     transcript: Transcript
+    """What was said, with the model calls and their cost."""
 
 
 def transcripts(

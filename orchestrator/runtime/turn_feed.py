@@ -40,12 +40,15 @@ class AgentEvent:
     seq: int
     """Number of the event among those of the harness in this program, from 1."""
     harness: str
+    """Name of the harness."""
     step: int
     """Number of the step in progress."""
     agent: str
+    """Name of the agent."""
     call: str
     """The call of the agent within the step, such as `coder#1`."""
     event: TurnEvent[Any]
+    """What happened."""
     dropped: int = 0
     """Events before this one that the follower has missed, because it was too slow."""
 

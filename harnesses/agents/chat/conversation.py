@@ -25,7 +25,9 @@ class Conversation:
     rounds: list[ModelRound] = field(factory=list[ModelRound])
     """The model calls of this turn, those for summaries included."""
     compactions: list[Compaction] = field(factory=list[Compaction])
+    """The summaries that replaced older messages, oldest first."""
     tool_calls: int = 0
+    """Number of tool calls in this turn."""
     _known: int = 0
     """Tokens of the conversation at the last model call, as the provider counted them."""
     _since: int = 0

@@ -76,6 +76,7 @@ class Summary:
     """A recorded compaction."""
 
     compaction: Compaction
+    """What was replaced, and by what."""
     call: ModelCall | None = None
     """The call that made the summary; None if it failed, and messages were left out instead."""
 
@@ -85,7 +86,9 @@ class TurnOutcome:
     """How a turn ended."""
 
     text: str
+    """The text of the last answer; empty if there is none."""
     stop_reason: StopReason
+    """Why the model stopped last."""
     tool_round_limit_reached: bool = False
     """Whether all rounds of tool calls were used, so that the model was asked for its answer."""
     answer: Any = None
@@ -99,10 +102,15 @@ class TurnSetting:
     """What a turn works with."""
 
     client: ModelClient
+    """Makes the model calls."""
     policy: ChatPolicy
+    """The limits of the turn."""
     box: ToolBox
+    """The tools of the turn, which make the tool calls."""
     options: ModelOptions
+    """Options of each model call."""
     wanted: AnswerType | None = None
+    """The type of a typed answer; None for text."""
     failures: int = 0
     """Tries of the same work that have failed so far, for escalation."""
     budget: Budget | None = None

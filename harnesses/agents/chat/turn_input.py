@@ -28,16 +28,21 @@ class TurnTask:
     """What a turn has to do."""
 
     prompt: str
+    """The text of the task, for the model."""
     objective: str = ""
+    """The objective of the harness, for the system prompt; empty if there is none."""
     is_complete: bool = False
     """Whether the prompt has all that the agent needs of state and recent steps."""
     directory: Path | None = None
+    """Where the tools work; None for the directory of the agent."""
     is_new_directory: bool = False
     """Whether the directory was made for this turn, without the changes of earlier ones."""
     session: str = ""
     """The conversation that the turn belongs to; empty if it stands alone."""
     writable: tuple[str, ...] = ()
+    """Additional writable paths, as in `Assignment`."""
     readable: tuple[str, ...] = ()
+    """Additional readable paths, as in `Assignment`."""
 
 
 def read_task(input: object) -> TurnTask:

@@ -33,8 +33,11 @@ class Progress:
     """What has happened in a turn so far, as far as it decides what follows."""
 
     tool_rounds: int = 0
+    """Rounds of tool calls that were made."""
     continuations: int = 0
+    """How often the model was asked to continue an answer that was cut off."""
     corrections: int = 0
+    """How often the model was asked for another typed answer."""
     text: str = ""
     """Earlier parts of an answer that was cut off."""
 
@@ -44,6 +47,7 @@ class UseTools:
     """Make the calls and tell the model their results."""
 
     progress: Progress
+    """What has happened once the calls are made."""
     problems: Mapping[int, str] = field(factory=dict[int, str])
     """What the model is told of calls that are not made, by their places."""
 
@@ -53,7 +57,9 @@ class Say:
     """Say something to the model and ask it again."""
 
     progress: Progress
+    """What has happened once the message is sent."""
     text: str
+    """The message to the model."""
 
 
 @frozen
@@ -61,6 +67,7 @@ class Finish:
     """The turn has its answer."""
 
     text: str
+    """The text of the answer."""
     answer: Any = None
     """The typed answer, if one is wanted."""
 
@@ -70,8 +77,11 @@ class GiveUp:
     """The turn ends without a usable answer."""
 
     stop_reason: StopReason
+    """Why the model stopped."""
     why: str
+    """What is wrong, for the error message."""
     text: str = ""
+    """What the model wrote, as far as it got."""
 
 
 Move: TypeAlias = UseTools | Say | Finish | GiveUp

@@ -21,19 +21,22 @@ _FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n[ \t]*```", re.DOTALL)
 
 @frozen
 class AnswerType:
-    """The type of a typed answer, and how a model gives one.
-
-    Raises:
-        HarnessMisuse: `msgspec` has no schema for the type.
-    """
+    """The type of a typed answer, and how a model gives one; see `of`."""
 
     type: Any
+    """The type of which the answer is returned."""
     is_wrapped: bool
     """Whether the type is no object, so that the tool takes it as `answer`."""
     definition: ToolDefinition
+    """The tool by which the model gives its answer."""
 
     @classmethod
     def of(cls, type: Any) -> AnswerType:
+        """Return the answer type of a Python type.
+
+        Raises:
+            HarnessMisuse: `msgspec` has no schema for the type.
+        """
         try:
             schema: dict[str, Any] = msgspec.json.schema(type)
             msgspec.json.Decoder(type)

@@ -28,8 +28,11 @@ class PromptBy(StrEnum):
     """How a command receives the prompt."""
 
     STDIN = "stdin"
+    """On its standard input."""
     ARGUMENT = "argument"
+    """As the argument `{prompt}` of the command."""
     FILE = "file"
+    """In a file, whose path replaces `{prompt}`."""
 
 
 @frozen(kw_only=True)
@@ -37,12 +40,15 @@ class Dialect:
     """The command line one program expects, and how to parse its output."""
 
     name: str
+    """Name of the dialect, and of its agent in logs and records."""
     command: tuple[str, ...]
     """Command that starts a new conversation."""
     resume: tuple[str, ...] | None = None
     """Command that resumes a conversation; None starts a new conversation every turn."""
     prompt: PromptBy = PromptBy.STDIN
+    """How the command receives the prompt."""
     reading: Callable[[], Reading] = PlainReading
+    """Makes the parser of one turn's output."""
     begin: Callable[[], str] | None = None
     """Generates a conversation id, for programs that do not generate one themselves."""
     keeps: tuple[str, ...] = ()

@@ -27,7 +27,9 @@ class Reply:
     """The result of one turn, as the agent's output reports it."""
 
     message: str = ""
+    """The last message of the agent."""
     session: str | None = None
+    """Id of the conversation, with which the next turn resumes it; None if there is none."""
     tokens: int = 0
     """Tokens read and written, including cached ones."""
     usage: Usage = UNUSED
@@ -37,6 +39,7 @@ class Reply:
     model: str = ""
     """The model that answered, as `provider:model`; empty if the output does not say."""
     stop_reason: str = "end_turn"
+    """Why the agent stopped, in the program's own words."""
     error: str | None = None
     """The error that the program reported; None if the turn ended normally."""
     worked: bool = True

@@ -31,6 +31,7 @@ class ProviderError(HarnessError):
     """
 
     retryable: ClassVar[bool] = False
+    """Whether another request may succeed; a model client repeats only these."""
     is_final: bool = False
     """Whether the call failed for good although the class is retryable: set for the failures that a cassette replays."""
 

@@ -20,8 +20,11 @@ class Role(StrEnum):
     """Who says a message."""
 
     SYSTEM = "system"
+    """The system prompt."""
     USER = "user"
+    """Text for the model, by the agent or its user."""
     ASSISTANT = "assistant"
+    """An answer of the model."""
     TOOL = "tool"
     """Results of the tool calls in the message before it."""
 
@@ -31,6 +34,7 @@ class Thinking:
     """A part of the model's reasoning. It is sent back unchanged in the next request of the same turn."""
 
     text: str = ""
+    """The reasoning as text; empty if the provider does not show it."""
     proof: str = ""
     """Opaque data of the provider that proves or replaces the text. Not called a signature, which would be redacted."""
 
@@ -40,7 +44,9 @@ class ToolCall:
     """A tool call that the model asks for."""
 
     id: str
+    """Id of the call, unique within the conversation; the provider's."""
     name: str
+    """Name of the tool."""
     arguments: str = "{}"
     """JSON as the model wrote it, which may be malformed."""
 
@@ -50,9 +56,13 @@ class ToolResult:
     """The answer to a tool call."""
 
     call_id: str
+    """`ToolCall.id` of the call that it answers."""
     name: str
+    """Name of the tool."""
     text: str
+    """The result, or the error, as the model reads it."""
     is_error: bool = False
+    """Whether the call failed."""
 
 
 @frozen(kw_only=True)
@@ -60,8 +70,11 @@ class Message:
     """One message. An assistant message holds its parts in this order: thinking, text, tool calls."""
 
     role: Role
+    """Who wrote the message."""
     text: str = ""
+    """Its text; may be empty."""
     thinking: tuple[Thinking, ...] = ()
+    """The model's reasoning, in order; only in assistant messages."""
     calls: tuple[ToolCall, ...] = ()
     """Only in assistant messages."""
     results: tuple[ToolResult, ...] = ()
@@ -75,6 +88,7 @@ class ToolDefinition:
     name: str
     """At most 64 characters of `[A-Za-z0-9_-]`."""
     description: str
+    """What the tool does, for the model."""
     input_schema: str
     """JSON Schema of the arguments, an object."""
 
@@ -88,6 +102,7 @@ class ModelOptions:
     max_tokens: int | None = None
     """Maximum output tokens, above 0."""
     stop: tuple[str, ...] = ()
+    """Texts at which the model stops writing; OpenAI's Responses API rejects them."""
     reasoning: str | None = None
     """Reasoning effort: `low`, `medium` or `high`."""
     tool_choice: str | None = None
@@ -105,8 +120,11 @@ class ModelRequest:
     model: str
     """The provider's name of the model."""
     messages: tuple[Message, ...] = field(converter=tuple[Message, ...])
+    """The conversation, oldest message first; at least one."""
     tools: tuple[ToolDefinition, ...] = field(default=(), converter=tuple[ToolDefinition, ...])
+    """The tools that the model may call."""
     options: ModelOptions = ModelOptions()
+    """Temperature, output limit and the like."""
     metadata: Mapping[str, str] = field(factory=dict[str, str])
     """Ids for the provider's own records, such as a user id."""
 
@@ -126,11 +144,15 @@ class StopReason(StrEnum):
     """Why a model stopped."""
 
     END_TURN = "end_turn"
+    """The answer is complete."""
     MAX_TOKENS = "max_tokens"
+    """The answer was cut off at `max_tokens`."""
     TOOL_USE = "tool_use"
+    """The model waits for the results of its tool calls."""
     REFUSAL = "refusal"
     """The provider's safety system, or the model, refused."""
     OTHER = "other"
+    """Any other reason that the provider names."""
 
 
 @frozen(kw_only=True)
@@ -152,6 +174,7 @@ class ModelUsage:
 
     @property
     def total_tokens(self) -> int:
+        """All tokens read and written."""
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: ModelUsage) -> ModelUsage:
@@ -176,8 +199,11 @@ class ModelResponse:
     message: Message
     """An assistant message."""
     stop_reason: StopReason
+    """Why the model stopped."""
     usage: ModelUsage = ModelUsage()
+    """Tokens as the provider reports them; zeros if it does not."""
     response_id: str = ""
+    """The provider's id of the response; empty if it has none."""
 
 
 @frozen
@@ -185,6 +211,7 @@ class TextDelta:
     """The next part of the text."""
 
     text: str
+    """The text to append."""
 
 
 @frozen
@@ -192,6 +219,7 @@ class ThinkingDelta:
     """The next part of the reasoning."""
 
     text: str
+    """The text to append."""
 
 
 @frozen
@@ -199,8 +227,11 @@ class ToolCallDelta:
     """The next part of a tool call's arguments; the first one of a call may be empty."""
 
     call_id: str
+    """`ToolCall.id` of the call."""
     name: str
+    """Name of the tool."""
     arguments: str
+    """The piece of JSON to append."""
 
 
 StreamEvent: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta | ModelResponse
@@ -215,3 +246,4 @@ class StreamRestarted:
     """
 
     reason: str
+    """Why the request failed."""

@@ -44,6 +44,7 @@ class ModelCall:
     """A finished model call."""
 
     response: ModelResponse
+    """The answer of the model."""
     model: str
     """`provider:model`, as configured."""
     usage: ModelUsage

@@ -45,11 +45,15 @@ class PricedModel:
     """A model of a client."""
 
     provider: ModelProvider
+    """Sends the requests."""
     name: str
+    """The provider's name of the model."""
     price: ModelPrice | None
+    """Its row of the price table; None if it has none."""
 
     @property
     def label(self) -> str:
+        """`provider:model`, for messages and records."""
         return f"{self.provider.id}:{self.name}"
 
 
@@ -64,6 +68,7 @@ class CallMeter:
     attempts: int = 0
     """Requests sent."""
     waited_s: float = 0.0
+    """Seconds spent waiting before requests."""
 
     def add(self, model: PricedModel, usage: ModelUsage) -> None:
         """Add the tokens of a try, and their cost."""

@@ -52,7 +52,9 @@ class ModelPrice:
     """What a model costs, in US dollars per million tokens, and how much it takes."""
 
     input: Decimal = field(converter=_to_money, validator=_check_money)
+    """For input that no other field prices."""
     output: Decimal = field(converter=_to_money, validator=_check_money)
+    """For output."""
     cached: Decimal | None = field(default=None, converter=_to_optional_money, validator=_check_money)
     """For input read from the provider's cache; by default as `input`."""
     cache_write: Decimal | None = field(default=None, converter=_to_optional_money, validator=_check_money)
@@ -66,6 +68,7 @@ class ModelPrice:
     long_above: int | None = field(default=None, validator=_check_size)
     """Input tokens above which `long` applies to the whole request."""
     long: ModelPrice | None = None
+    """Prices of requests with more than `long_above` input tokens; None if they are the same."""
 
     def cost(self, usage: ModelUsage) -> Decimal:
         """Return the cost of a call, in US dollars; exact, with at most 12 places."""
@@ -104,6 +107,7 @@ class PriceTable:
     """Prices by `provider:model`, in order of precedence."""
 
     rows: Mapping[str, ModelPrice]
+    """Prices by `provider:model`, which may have wildcards; the first row that matches applies."""
     version: str = ""
     """The date of the table of this package."""
 

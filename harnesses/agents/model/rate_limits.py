@@ -26,6 +26,7 @@ class RateLimits:
     """Limits of one account for one model; None for no limit."""
 
     requests_per_minute: int | None = field(default=None, validator=_check_limit)
+    """Requests sent, whether or not they succeed."""
     tokens_per_minute: int | None = field(default=None, validator=_check_limit)
     """Input and output tokens together."""
     concurrent: int | None = field(default=None, validator=_check_limit)

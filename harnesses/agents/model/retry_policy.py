@@ -30,8 +30,11 @@ class Reaction(Enum):
     """What follows a failed request."""
 
     FAIL = "fail"
+    """The call fails."""
     TRY = "try"
+    """The request is sent again, after a delay, `RetryPolicy.tries` times in all."""
     WAIT = "wait"
+    """The call waits for the provider; this does not count as a try."""
 
 
 _REACTIONS: tuple[tuple[type[ProviderError], Reaction], ...] = (

@@ -36,6 +36,7 @@ class ModelRound:
     message: int = 0
     """Position of its answer in the messages."""
     usage: ModelUsage = _NO_USAGE
+    """Tokens of the call."""
     cost: Decimal = _NO_COST
     """In US dollars; 0 if the model has no price."""
     attempts: int = 1
@@ -51,12 +52,15 @@ class Compaction:
     """A summary that replaced everything said before, since the conversation had grown too long for the model."""
 
     reason: str
+    """Why the conversation was compacted."""
     summary: str
+    """The text that replaced the older messages."""
     message: int = 0
     """Position of the first message said after it; the model saw the summary instead of what is before."""
     tokens_before: int = 0
     """Estimated tokens of the conversation before it, and after it."""
     tokens_after: int = 0
+    """Estimated tokens of the conversation after it."""
 
 
 @frozen(kw_only=True)
@@ -80,7 +84,9 @@ class Transcript:
     error: str = ""
     """Why the turn ended without an answer; empty if it has one."""
     rounds: tuple[ModelRound, ...] = field(default=(), converter=tuple[ModelRound, ...])
+    """The model calls, in order, including those for summaries."""
     compactions: tuple[Compaction, ...] = field(default=(), converter=tuple[Compaction, ...])
+    """The summaries that replaced older messages, oldest first."""
 
     @property
     def usage(self) -> ModelUsage:
@@ -94,10 +100,12 @@ class Transcript:
 
     @property
     def tool_calls(self) -> int:
+        """Number of tool calls with a result, failed ones included."""
         return sum(len(message.results) for message in self.messages)
 
     @property
     def tool_errors(self) -> int:
+        """Number of tool calls that failed."""
         return sum(result.is_error for message in self.messages for result in message.results)
 
 

@@ -34,6 +34,7 @@ class Sandboxed:
     """A command line that runs in a sandbox."""
 
     command: list[str]
+    """Program and arguments, with what sets up the sandbox."""
     environment: dict[str, str] = field(repr=False)
     """The whole environment to run it in."""
     level: Level

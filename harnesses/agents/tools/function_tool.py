@@ -47,11 +47,15 @@ class Argument:
     """An argument of a function tool."""
 
     name: str
+    """Name of the parameter."""
     hint: Any
+    """Its annotated type."""
     default: Any = _MISSING
+    """Its default; absent for a required one."""
 
     @property
     def is_required(self) -> bool:
+        """Whether it has no default."""
         return self.default is _MISSING
 
 

@@ -43,6 +43,7 @@ class ToolSetting:
     writable: tuple[str, ...] = ()
     """Additional writable paths, as in `Assignment`."""
     readable: tuple[str, ...] = ()
+    """Additional readable paths, as in `Assignment`."""
     call_key: str = ""
     """Identity of the call in progress within the turn: the same when a call that was cut off is made again."""
     sandbox: object | None = None

@@ -42,6 +42,7 @@ class Verdict(StrEnum):
     """What becomes of a tool call."""
 
     ALLOW = "allow"
+    """It is made."""
     ASK = "ask"
     """It needs human approval."""
     DENY = "deny"
@@ -69,7 +70,9 @@ class Ruling:
     """The verdict on a call, and why."""
 
     verdict: Verdict
+    """What happens to the call."""
     why: str = ""
+    """The rule, finding or effect that decided it; empty for a default."""
     action: Action | None = None
     """What a person is asked to approve, for `ASK`."""
 

@@ -63,7 +63,9 @@ class ToolOutcome:
     """The recorded outcome of a call."""
 
     text: str
+    """The result, or the error, as the model reads it."""
     is_error: bool = False
+    """Whether the call failed, or was not made."""
     tree: str = ""
     """Git tree of the working files after the call; empty if none is kept."""
 
