@@ -65,7 +65,7 @@ def _input_of(fields: Mapping[str, Any]) -> object:
         if isinstance(value, str):
             try:
                 value = json.loads(value)
-            except ValueError:
+            except (ValueError, RecursionError):
                 return {"input": value}
         if value is not None:
             return value

@@ -15,6 +15,7 @@ import msgspec
 
 from harnesses.agents.model.messages import Message, Role, Thinking, ToolCall
 from harnesses.agents.model.transcript import ModelRound, Transcript
+from harnesses.data.json_depth import MAX_LEVELS, is_too_deep
 
 
 def openai_messages(transcript: Transcript) -> Iterator[dict[str, Any]]:
@@ -62,6 +63,8 @@ def _reasoning(thinking: Thinking) -> dict[str, Any]:
 
 def _inspect_call(call: ToolCall) -> dict[str, Any]:
     said = {"id": call.id, "function": call.name, "type": "function"}
+    if is_too_deep(call.arguments):
+        return said | {"arguments": {}, "parse_error": f"nested in more than {MAX_LEVELS} levels: {call.arguments}"}
     try:
         return said | {"arguments": msgspec.json.decode(call.arguments or "{}", type=dict[str, Any])}
     except msgspec.DecodeError as error:

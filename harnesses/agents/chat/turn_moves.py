@@ -140,6 +140,6 @@ def _cut_off(calls: tuple[ToolCall, ...]) -> dict[int, str]:
     """Return the problem of the last call, if it is not whole."""
     try:
         json.loads(calls[-1].arguments or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {len(calls) - 1: CUT_OFF}
     return {}

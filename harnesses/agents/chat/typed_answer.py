@@ -13,6 +13,7 @@ import msgspec
 from attrs import frozen
 
 from harnesses.agents.model.messages import ToolDefinition
+from harnesses.data.json_depth import MAX_LEVELS, is_too_deep
 from harnesses.errors import HarnessMisuse
 
 ANSWER_TOOL = "give_answer"
@@ -64,6 +65,7 @@ class AnswerType:
         Raises:
             ValueError: it does not fit; the text is for the model.
         """
+        _check_depth(arguments)
         try:
             if not self.is_wrapped:
                 return msgspec.json.decode(arguments or "{}", type=self.type)
@@ -82,8 +84,14 @@ class AnswerType:
         """
         fences = [one.strip() for one in _FENCE.findall(text)]
         last = fences[-1] if fences else text.strip()
+        _check_depth(last)
         try:
             json.loads(last)
         except ValueError as error:
             raise ValueError(f"the answer is not JSON: {error}; call {ANSWER_TOOL}, or answer with JSON alone") from error
         return self.read_call(f'{{"answer":{last}}}' if self.is_wrapped else last)
+
+
+def _check_depth(text: str) -> None:
+    if is_too_deep(text):
+        raise ValueError(f"the answer is nested in more than {MAX_LEVELS} levels; correct it and give it again")

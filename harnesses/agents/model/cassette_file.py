@@ -23,6 +23,7 @@ from typing import Any, TypeAlias, cast
 import msgspec
 from attrs import define, field, frozen
 
+from harnesses.data.json_depth import MAX_LEVELS, is_too_deep
 from harnesses.errors import HarnessMisuse
 from harnesses.redaction import redact
 
@@ -32,6 +33,8 @@ _MOST_SHOWN = 3
 """Differences in a message."""
 _CONTEXT = 30
 """Characters shown before and after the place where two texts part."""
+_MOST_LEVELS = 2 * MAX_LEVELS
+"""Levels of a line: an exchange has few more than the arguments in it."""
 _MISSING = object()
 
 
@@ -155,6 +158,8 @@ def _read_lines(path: Path) -> Iterator[Exchange]:
         ) from error
     for number, line in enumerate(text.splitlines(), 1):
         try:
+            if is_too_deep(line.decode(errors="replace"), _MOST_LEVELS):
+                raise ValueError(f"more than {_MOST_LEVELS} levels")
             found: Any = msgspec.json.decode(line)
             version = found.get("cassette", VERSION)
             if version != VERSION:
@@ -163,7 +168,7 @@ def _read_lines(path: Path) -> Iterator[Exchange]:
                 )
             if "asked" in found:
                 yield Exchange(number, found["asked"], found["answered"])
-        except (msgspec.DecodeError, AttributeError, KeyError) as error:
+        except (ValueError, AttributeError, KeyError) as error:
             raise HarnessMisuse(
                 f"cassette {path}, line {number}, is malformed: expected an exchange, got {line[:60]!r}; record it anew"
             ) from error

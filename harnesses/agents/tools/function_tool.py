@@ -26,6 +26,7 @@ from attrs import field, frozen
 from harnesses.agents.model.messages import ToolDefinition
 from harnesses.agents.tools.tool import InvalidArguments, ToolEffect, ToolSetting
 from harnesses.agents.tools.tool_threads import call_in_thread
+from harnesses.data.json_depth import MAX_LEVELS, is_too_deep
 from harnesses.data.values import detach
 from harnesses.errors import HarnessMisuse
 from harnesses.guard.command_model import Finding
@@ -197,8 +198,10 @@ def read_object(arguments: str) -> dict[str, Any]:
     """Decode the arguments that a model wrote.
 
     Raises:
-        InvalidArguments: they are not a JSON object.
+        InvalidArguments: they are not a JSON object, or nested too deeply.
     """
+    if is_too_deep(arguments):
+        raise InvalidArguments(f"the arguments are nested in more than {MAX_LEVELS} levels; send a flatter JSON object")
     try:
         given: object = msgspec.json.decode(arguments or "{}")
     except (msgspec.DecodeError, UnicodeError) as error:

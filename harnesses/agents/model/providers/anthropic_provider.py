@@ -30,6 +30,7 @@ from harnesses.agents.model.messages import (
 )
 from harnesses.agents.model.providers.provider_failures import Failure, error_of
 from harnesses.agents.model.providers.sdk_provider import SdkProvider, decoded
+from harnesses.data.json_depth import is_too_deep
 from harnesses.diagnostics.extras import load_extra
 from harnesses.timing.clock import now_s
 
@@ -166,7 +167,7 @@ def _blocks(message: Message) -> Iterator[dict[str, Any]]:
 def _arguments(text: str) -> Mapping[str, Any]:
     """Return the arguments of a call as an object; the API refuses anything else, also if the model wrote it."""
     try:
-        found: Any = msgspec.json.decode(text)
+        found: Any = text if is_too_deep(text) else msgspec.json.decode(text)
     except msgspec.DecodeError:
         found = text
     return cast(Mapping[str, Any], found) if isinstance(found, dict) else {"malformed": found}

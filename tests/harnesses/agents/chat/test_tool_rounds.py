@@ -9,7 +9,9 @@ import pytest
 import trio
 
 from harnesses import LoadedContext
+from harnesses.agents.chat.chat_policy import ChatPolicy
 from harnesses.agents.chat.model_agent import ModelAgent
+from harnesses.agents.chat.typed_answer import ANSWER_TOOL
 from harnesses.agents.model.messages import ModelRequest, Role, StopReason
 from harnesses.agents.tools.function_tool import FunctionTool, tool
 from harnesses.agents.tools.tool import ToolEffect
@@ -87,8 +89,6 @@ async def test_results_come_in_the_order_of_the_calls_and_calls_run_side_by_side
 
 
 async def test_at_most_so_many_calls_run_at_the_same_time(autojump_clock: object) -> None:
-    from harnesses.agents.chat.chat_policy import ChatPolicy
-
     before = trio.current_time()
     await ask(scripted(look_at(*"abcdef"), says("done")), look, chat=ChatPolicy(max_parallel_tools=2))
 
@@ -119,6 +119,25 @@ async def test_a_call_that_was_cut_off_is_told_as_such() -> None:
 
     assert await ask(provider, fail) == "shorter"
     assert "cut off" in provider.requests[1].messages[-1].results[0].text
+
+
+@pytest.mark.parametrize("levels", [101, 900, 5_000])
+@pytest.mark.parametrize("stop", [StopReason.TOOL_USE, StopReason.MAX_TOKENS])
+async def test_arguments_that_are_nested_too_deeply_are_told_to_the_model(levels: int, stop: StopReason) -> None:
+    deep = "[" * (levels - 1) + "]" * (levels - 1)
+    provider = scripted(
+        says("", *(calls(name, f'{{"at": {deep}}}', f"c{name}") for name in ("fail", "unknown")), stop=stop),
+        says("", calls(ANSWER_TOOL, f'{{"answer": {deep}}}'), stop=stop),
+        says(deep),
+        says("[]"),
+    )
+
+    assert await ask(provider, fail, answer=list[Any], chat=ChatPolicy(max_corrections=2)) == []
+
+    told = [result.text for request in provider.requests[1:3] for result in request.messages[-1].results]
+    assert len(told) == 3
+    assert all("100 levels" in text or ("cut off" in text and stop is StopReason.MAX_TOKENS) for text in told)
+    assert "100 levels" in provider.requests[3].messages[-1].text
 
 
 async def test_no_request_has_a_call_without_its_result(autojump_clock: object) -> None:

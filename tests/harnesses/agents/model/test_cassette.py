@@ -101,10 +101,11 @@ async def test_a_miss_of_an_empty_or_missing_cassette_says_what_to_do(tmp_path: 
         await said(Cassette.replay(tmp_path / "missing"), "one")
 
 
-async def test_a_malformed_line_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", ['{"asked": {"mod', "[1]", "[" * 900 + "]" * 900, '{"asked": ' + "[" * 5_000], ids=range(4))
+async def test_a_malformed_line_is_named(tmp_path: Path, line: str) -> None:
     await recorded(tmp_path / "tape", "one")
     with (tmp_path / "tape").open("a") as file:
-        file.write('{"asked": {"mod')
+        file.write(line)
 
     with pytest.raises(HarnessMisuse, match="line 3, is malformed"):
         await said(Cassette.replay(tmp_path / "tape"), "one")
