@@ -48,18 +48,18 @@ def coding_tools(*, read_only: bool = False) -> tuple[FunctionTool, ...]:
     """
     reads = ToolEffect.READS
     reading = (
-        function_tool(read, effect=reads, guard=_judge_read, paths=["path"]),
-        function_tool(search, effect=reads, guard=_judge_read, paths=_root_of),
-        function_tool(list_folder, effect=reads, name="list", guard=_judge_read, paths=_root_of),
+        function_tool(read, effect=reads, guard=_judge_read, paths=["path"], check=_check_read),
+        function_tool(search, effect=reads, guard=_judge_read, paths=_root_of, check=_check_read),
+        function_tool(list_folder, effect=reads, name="list", guard=_judge_read, paths=_root_of, check=_check_read),
     )
     if read_only:
         return reading
     changes = ToolEffect.CHANGES_FILES
     return (
         *reading,
-        function_tool(edit, effect=changes, guard=_judge_write, paths=["path"]),
-        function_tool(write, effect=changes, guard=_judge_write, paths=["path"]),
-        function_tool(apply_patch, effect=changes, guard=_judge_patch, paths=_patched),
+        function_tool(edit, effect=changes, guard=_judge_write, paths=["path"], check=_check_write),
+        function_tool(write, effect=changes, guard=_judge_write, paths=["path"], check=_check_write),
+        function_tool(apply_patch, effect=changes, guard=_judge_patch, paths=_patched, check=_check_patch),
         function_tool(run, effect=ToolEffect.ACTS, timeout_s=MAX_COMMAND_S + 60.0, guard=_judge_command, paths=()),
     )
 
@@ -300,10 +300,13 @@ def _root_of(arguments: Mapping[str, Any]) -> list[str]:
 def _patched(arguments: Mapping[str, Any]) -> list[str]:
     """Return all paths of a patch; none if it cannot be read, which is told to the model when the call is made."""
     try:
-        changes = read_patch(str(arguments.get("patch", "")))
+        return _paths_of(str(arguments.get("patch", "")))
     except ToolError:
         return []
-    return [path for change in changes for path in (change.path, change.moved_to) if path]
+
+
+def _paths_of(patch: str) -> list[str]:
+    return [path for change in read_patch(patch) for path in (change.path, change.moved_to) if path]
 
 
 def _judge_read(arguments: Mapping[str, Any], setting: ToolSetting) -> tuple[Finding, ...]:
@@ -343,6 +346,23 @@ def held_by(sandbox: object) -> frozenset[str]:
 def _path(arguments: Mapping[str, Any]) -> str:
     path = arguments.get("path")
     return path if isinstance(path, str) else ""
+
+
+# what cannot be done; a check tells nothing of the files themselves
+
+
+def _check_read(arguments: Mapping[str, Any], setting: ToolSetting) -> None:
+    for path in _root_of(arguments):
+        _folder(setting).check(path)
+
+
+def _check_write(arguments: Mapping[str, Any], setting: ToolSetting) -> None:
+    _folder(setting).check(_path(arguments), changes=True)
+
+
+def _check_patch(arguments: Mapping[str, Any], setting: ToolSetting) -> None:
+    for path in _paths_of(str(arguments["patch"])):
+        _folder(setting).check(path, changes=True)
 
 
 # texts

@@ -130,6 +130,22 @@ class ConfinedFolder:
             raise ToolError(f"{path!r} is too large: expected at most {most} bytes; search in it, or use a command")
         return data
 
+    def check(self, path: str, *, changes: bool = False) -> None:
+        """Check that a path does not lead out of the directory; it need not exist.
+
+        Args:
+            changes: whether a file there may also be changed.
+
+        Raises:
+            OutsideFolder: it leads out, or to what may not be changed.
+        """
+        parts = self._parts(path)
+        if changes:
+            for name in parts:
+                _check_changeable(name, path)
+        with suppress(FileNotFound), ExitStack() as stack:
+            _walk(parts, path, self.root, stack, changes=changes, make=False)
+
     def exists(self, path: str) -> bool:
         """Return whether there is anything under a path."""
         try:
@@ -205,7 +221,7 @@ class ConfinedFolder:
             changes: whether something is changed there: missing folders are made, and `.git` is refused.
         """
         with ExitStack() as stack:
-            yield _walk(self._parts(path), path, self.root, stack, changes=changes)
+            yield _walk(self._parts(path), path, self.root, stack, changes=changes, make=changes)
 
     def _parts(self, path: str) -> list[str]:
         if not path or "\0" in path:
@@ -226,7 +242,7 @@ class FileNotFound(ToolError):
     """There is no such file or folder."""
 
 
-def _walk(parts: list[str], path: str, root: Path, stack: ExitStack, *, changes: bool) -> _Place:
+def _walk(parts: list[str], path: str, root: Path, stack: ExitStack, *, changes: bool, make: bool) -> _Place:
     waiting, links = parts[::-1], 0
     folders, names = [_keep(os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), stack)], list[str]()
     while waiting:
@@ -237,8 +253,8 @@ def _walk(parts: list[str], path: str, root: Path, stack: ExitStack, *, changes:
             names.pop()
             folders.pop()
             continue
-        if changes and name.casefold() == ".git":
-            raise OutsideFolder(f"{path!r} is in a .git folder, which tools may not change; use git commands")
+        if changes:
+            _check_changeable(name, path)
         if (target := _link_at(folders[-1], name)) is not None:
             links += 1
             if links > _MOST_LINKS or target.startswith("/"):
@@ -247,11 +263,16 @@ def _walk(parts: list[str], path: str, root: Path, stack: ExitStack, *, changes:
         elif not waiting:
             return _Place(folders[-1], name, "/".join([*names, name]))
         else:
-            if changes:
+            if make:
                 _make_folder(folders[-1], name, path, stack)
             folders.append(_keep(_enter(folders[-1], name, path), stack))
             names.append(name)
     return _Place(folders[-1], "", "/".join(names))
+
+
+def _check_changeable(name: str, path: str) -> None:
+    if name.casefold() == ".git":
+        raise OutsideFolder(f"{path!r} is in a .git folder, which tools may not change; use git commands")
 
 
 def _keep(descriptor: int, stack: ExitStack) -> int:

@@ -40,6 +40,7 @@ _DONE = "done"
 """What a model is told of a function that returned None."""
 _MISSING: Any = inspect.Parameter.empty
 Paths = Callable[[Mapping[str, Any]], Iterable[str]]
+Check = Callable[[Mapping[str, Any], ToolSetting], None]
 Guard = Callable[[Mapping[str, Any], ToolSetting], tuple[Finding, ...]]
 
 
@@ -76,6 +77,8 @@ class FunctionTool:
     """Returns why a call with these arguments needs approval; None if no call does."""
     path_arguments: Paths | tuple[str, ...] | None = field(default=None, repr=False)
     """Names of the arguments that are paths, or what returns the paths of a call; None if any argument may be one."""
+    checked: Check | None = field(default=None, repr=False)
+    """Raises `ToolError` for valid arguments of a call that could not be made; None if it always could."""
 
     def paths(self, arguments: Mapping[str, Any]) -> Iterable[str] | None:
         """Return the paths that a call touches; None if any argument may be one."""
@@ -87,12 +90,22 @@ class FunctionTool:
         """Return why a call needs approval unless the policy allows it; empty if it needs none."""
         return () if self.guard is None else self.guard(arguments, setting)
 
+    def check(self, arguments: Mapping[str, Any], setting: ToolSetting) -> None:
+        """Check that a call could be made, before a person is asked to approve it.
+
+        Raises:
+            InvalidArguments, ToolError: it could not.
+        """
+        validate_arguments(self.definition.name, self.arguments, arguments)
+        if self.checked is not None:
+            self.checked(arguments, setting)
+
     async def invoke(self, arguments: str, setting: ToolSetting) -> str:
         """Call the function and return its result as text; see `Tool.invoke`.
 
         At a time limit the thread of a synchronous function is left to itself; one that changes files is waited for.
         """
-        given = read_arguments(self.definition.name, self.arguments, arguments)
+        given = validate_arguments(self.definition.name, self.arguments, read_object(arguments))
         if self.setting_name:
             given[self.setting_name] = setting
         if inspect.iscoroutinefunction(self.function):
@@ -117,6 +130,7 @@ def function_tool(
     timeout_s: float | None = None,
     guard: Guard | None = None,
     paths: Paths | Iterable[str] | None = None,
+    check: Check | None = None,
 ) -> FunctionTool:
     """Make a tool of a function whose parameters are annotated.
 
@@ -128,6 +142,7 @@ def function_tool(
         guard: returns why a call needs approval unless the policy allows it.
         paths: names of the arguments that are paths, or a function that returns the paths of a call: the policy judges them
             relative to the working directory and with links resolved. None if any argument may be a path; empty if none is.
+        check: raises `ToolError` for valid arguments of a call that could not be made, so that nobody is asked to approve it.
 
     Raises:
         HarnessMisuse: a parameter has no annotation, or one that JSON cannot represent; or the name is not possible.
@@ -148,6 +163,7 @@ def function_tool(
         setting_name=setting_name,
         guard=guard,
         path_arguments=paths if paths is None or callable(paths) else tuple(paths),
+        checked=check,
     )
 
 
@@ -211,13 +227,13 @@ def read_object(arguments: str) -> dict[str, Any]:
     return cast(dict[str, Any], given)
 
 
-def read_arguments(name: str, wanted: tuple[Argument, ...], arguments: str) -> dict[str, Any]:
-    """Validate the arguments that a model wrote; return them by name, defaults included.
+def validate_arguments(name: str, wanted: tuple[Argument, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Validate the arguments that a model gave; return them by name, defaults included.
 
     Raises:
         InvalidArguments: the message has a line for each problem.
     """
-    given, values, problems = read_object(arguments), dict[str, Any](), list[str]()
+    values, problems = dict[str, Any](), list[str]()
     known = [argument.name for argument in wanted]
     for argument in wanted:
         if argument.name not in given:

@@ -35,7 +35,7 @@ from harnesses.agents.sandbox import Sandbox, environment_within, sandboxed
 from harnesses.agents.tools.coding_tools import held_by
 from harnesses.agents.tools.function_tool import paths_in, read_object
 from harnesses.agents.tools.mcp_stdio import ServerProcess
-from harnesses.agents.tools.tool import Tool, ToolEffect, ToolError, ToolSetting
+from harnesses.agents.tools.tool import InvalidArguments, Tool, ToolEffect, ToolError, ToolSetting
 from harnesses.diagnostics.error_groups import leaves
 from harnesses.diagnostics.extras import load_extra, own_version
 from harnesses.errors import HarnessMisuse, NotReady, Stopping
@@ -291,6 +291,18 @@ class McpTool:
         call = {"tool_name": self.listed_name, "tool_input": arguments, "cwd": str(setting.directory or "")}
         allow = held_by(setting.sandbox) if self.origin.is_held(setting) else frozenset[str]()
         return classify_call(call, allow=allow) if self.effect is not ToolEffect.READS else ()
+
+    def check(self, arguments: Mapping[str, Any], setting: ToolSetting) -> None:
+        """Check that no argument is missing; the server checks the rest.
+
+        Raises:
+            InvalidArguments: one is.
+        """
+        required = msgspec.json.decode(self.definition.input_schema, type=dict[str, Any]).get("required") or ()
+        if missing := [name for name in required if name not in arguments]:
+            raise InvalidArguments(
+                f"the call of {self.definition.name} was not made: argument `{missing[0]:.100}` is missing; add it"
+            )
 
     async def invoke(self, arguments: str, setting: ToolSetting) -> str:
         """Call the tool; cancelling the call tells the server."""

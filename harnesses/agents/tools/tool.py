@@ -57,7 +57,8 @@ class Tool(Protocol):
     """A tool that a model can call.
 
     It may also have `paths(arguments) -> Iterable[str] | None`: the paths that a call with these arguments touches, which the
-    policy judges as paths; None if any argument may be one, as without the method.
+    policy judges as paths; None if any argument may be one, as without the method. And `check(arguments, setting)`, which
+    raises `ToolError` for a call that could not be made whoever approved it: nobody is asked for that.
     """
 
     @property

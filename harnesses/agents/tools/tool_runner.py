@@ -1,7 +1,8 @@
 """`ToolBox`: the tools of one turn, and how a call of one is made.
 
     call ──find──► policy, guard ──► budget ──► once: approval ─► intent ─► tool within its time limit ─► outcome
-              └─ unknown ──┴─ denied ──────────► once: outcome                                   with the tree of the files
+              └─ unknown ──┴─ denied, or asked ► once: outcome                                   with the tree of the files
+                              for what cannot be made
 
 Invariants: each call ends in a result for the model, which is on record; a recorded call is never made again. What ends or
 blocks the harness (budget, kill switch, a missing program, an expired approval) is raised. Calls that change something run one
@@ -12,9 +13,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import msgspec
 import trio
@@ -88,6 +89,14 @@ class Tree(Protocol):
 
     async def restore(self, tree: str) -> None:
         """Replace the working files by those of a tree."""
+        ...
+
+
+class Checked(Protocol):
+    """A tool that knows calls which could not be made."""
+
+    def check(self, arguments: Mapping[str, Any], setting: ToolSetting) -> None:
+        """Raise `ToolError` for a call that could not be made."""
         ...
 
 
@@ -165,6 +174,8 @@ class ToolBox:
         try:
             arguments = read_object(call.arguments)
             tool, ruling = self._judge(call.name, arguments)
+            if ruling.verdict is Verdict.ASK and (known is None or known.outcome not in OPEN) and hasattr(tool, "check"):
+                cast(Checked, tool).check(arguments, self._setting)
         except ToolError as error:
             return await self._note(call, key, known, str(error))
         if known is not None and known.outcome in OPEN and len(known.arguments) != _ARGUMENTS:

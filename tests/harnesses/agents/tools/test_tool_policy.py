@@ -15,6 +15,7 @@ from harnesses.agents.tools.coding_tools import coding_tools
 from harnesses.agents.tools.function_tool import function_tool
 from harnesses.agents.tools.tool import ToolEffect, ToolSetting
 from harnesses.agents.tools.tool_policy import ToolPolicy, Verdict
+from harnesses.errors import HarnessError
 from orchestrator import Orchestrator
 from tests.harnesses.agents.tools.turn_tools import agent_run, opened
 
@@ -159,3 +160,36 @@ async def test_a_call_that_is_asked_for_waits_for_a_person_and_a_denial_is_told(
     if verdict == "denied":
         assert "a person denied the call of push" in first[1]
         assert "not today" in first[1]
+
+
+_MOVED = "*** Begin Patch\n*** Update File: a\n*** Move to: ../b\n@@\n-1\n+2\n*** End Patch"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "told"),
+    [
+        ("write", {"path": "a"}, "`content` is missing"),
+        ("write", {"path": ".git/hooks/x", "content": ""}, ".git"),
+        ("write", {"path": "new/.GIT/x", "content": ""}, ".git"),
+        ("write", {"path": "../.env", "content": ""}, "leads out"),
+        ("write", {"path": "door/x", "content": ""}, "link"),
+        ("edit", {"path": "", "old": "1", "new": "2"}, "expected a path"),
+        ("apply_patch", {"patch": _MOVED}, "leads out"),
+        ("apply_patch", {"patch": "hello"}, "no change"),
+        ("read", {"path": "../.env"}, "leads out"),
+        ("list", {"path": "/"}, "outside"),
+        ("run", {"command": "ls", "timeout_s": -1}, "timeout_s"),
+    ],
+)
+async def test_nobody_is_asked_for_a_call_that_cannot_be_made(tmp_path, name, arguments, told):
+    root = tmp_path / "work"
+    root.mkdir()
+    (root / "door").symlink_to(tmp_path)
+    async with opened(*coding_tools(), directory=root, policy=ToolPolicy(ask=["*"])) as call:
+        result = await call(name, **arguments)
+        with pytest.raises(HarnessError, match="approv"):
+            await call("write", path="new/file", content="")
+
+    assert result.is_error
+    assert told in result.text
+    assert sorted(one.name for one in root.iterdir()) == ["door"]
