@@ -16,18 +16,15 @@ import trio
 from harnesses import BaseHarness
 from orchestrator import Orchestrator, SqliteStore
 from tests.benchmarks.trading import backtest
-from tests.benchmarks.work import Acting, Appending, Replacing, Stepping
+from tests.benchmarks.work import TEXTS, Acting, Appending, Replacing, Script, Stepping, scripts
 
 Figures = dict[str, Any]
 
 
 def throughput(folder: Path, harnesses: int = 1000, steps: int = 50, rounds: int = 5) -> Figures:
-    """Durable steps a second against the bare pipeline: same generators, one channel, one receiver, nothing stored."""
-    pairs = []
-    for number in range(rounds):
-        bare = _rate(harnesses * steps, _bare, harnesses, steps)
-        ours = _rate(harnesses * steps, _durable, folder / f"throughput-{harnesses}-{number}.db", harnesses, steps)
-        pairs.append((ours, bare))
+    """Durable steps a second against the bare pipeline: same generators and data, one channel, nothing stored."""
+    script = scripts(harnesses, steps)
+    pairs = [_pair(folder / f"throughput-{number}.db", script) for number in range(rounds)]
     return {
         "harnesses": harnesses,
         "steps_each": steps,
@@ -38,12 +35,29 @@ def throughput(folder: Path, harnesses: int = 1000, steps: int = 50, rounds: int
     }
 
 
+def texts(folder: Path, rounds: int = 3) -> Figures:
+    """Durable steps a second of words and of random hex, with redaction and without, by number of harnesses."""
+    figures: Figures = {}
+    for count, steps in ((1, 3000), (100, 200), (1000, 50)):
+        for text in TEXTS:
+            script = scripts(count, steps, text)
+            for redact in (True, False):
+                paths = [folder / f"{count}-{text}-{redact}-{number}.db" for number in range(rounds)]
+                pairs = [_pair(path, script, redact=redact) for path in paths]
+                figures[f"{text}{'' if redact else '_unredacted'}_at_{count}"] = {
+                    "per_s": round(median(ours for ours, _ in pairs)),
+                    "ratio": round(median(ours / bare for ours, bare in pairs), 3),
+                }
+    return figures
+
+
 def effects(folder: Path, harnesses: int = 1000, steps: int = 30, rounds: int = 5) -> Figures:
     """Steps a second with one effect in each, intent and outcome on disk, against the same without effects."""
     pairs = []
+    script = scripts(harnesses, steps)
     for number in range(rounds):
-        plain = _rate(harnesses * steps, _durable, folder / f"plain-{number}.db", harnesses, steps)
-        acting = _rate(harnesses * steps, _acting, folder / f"effects-{number}.db", harnesses, steps)
+        plain = _rate(script, _run_all, folder / f"plain-{number}.db", _make(Stepping, script))
+        acting = _rate(script, _run_all, folder / f"effects-{number}.db", _make(Acting, script))
         pairs.append((acting, plain))
     return {
         "harnesses": harnesses,
@@ -56,20 +70,22 @@ def effects(folder: Path, harnesses: int = 1000, steps: int = 30, rounds: int = 
 
 
 def scale(folder: Path) -> Figures:
-    """Durable steps a second at 1, 10, 100, 1,000 and 10,000 harnesses."""
+    """Durable steps a second at 1, 10, 100, 1,000 and 10,000 harnesses, start and end included."""
     plan = {1: 3000, 10: 2000, 100: 500, 1000: 100, 10_000: 10}
-    return {
-        f"at_{count}": round(_rate(count * steps, _durable, folder / f"scale-{count}.db", count, steps))
-        for count, steps in plan.items()
-    }
+    figures: Figures = {}
+    for count, steps in plan.items():
+        script = scripts(count, steps)
+        figures[f"at_{count}"] = round(_rate(script, _run_all, folder / f"scale-{count}.db", _make(Stepping, script)))
+    return figures
 
 
 def one_alone(folder: Path, steps: int = 3000, rounds: int = 5) -> Figures:
     """One harness against a loop that does one INSERT and COMMIT per step on such a file."""
     pairs = []
+    script = scripts(1, steps)
     for number in range(rounds):
         loop = steps / _time(lambda number=number: _insert_and_commit(folder / f"loop-{number}.db", steps))
-        ours = _rate(steps, _durable, folder / f"alone-{number}.db", 1, steps)
+        ours = _rate(script, _run_all, folder / f"alone-{number}.db", _make(Stepping, script))
         pairs.append((ours, loop))
     return {
         "insert_commit_per_s": round(median(loop for _, loop in pairs)),
@@ -115,7 +131,7 @@ def long_run(folder: Path, steps: int = 200_000) -> Figures:
 def resume(folder: Path, harnesses: int = 1000, steps: int = 200) -> Figures:
     """From entering an Orchestrator over a store with many steps to the first new step of every harness."""
     path = folder / "resume.db"
-    trio.run(_run_all, path, [Stepping(steps) for _ in range(harnesses)])
+    trio.run(_run_all, path, [Stepping(steps, number) for number in range(harnesses)])
     to_first_step = trio.run(_first_steps, path, harnesses, steps)
     store = SqliteStore(path)
     asked = [_time(lambda name=f"h{n}": store.steps(name, limit=10 * steps)) for n in range(0, harnesses, harnesses // 20)]
@@ -134,7 +150,7 @@ def resume(folder: Path, harnesses: int = 1000, steps: int = 200) -> Figures:
 def size(folder: Path, harnesses: int = 100, steps: int = 200) -> Figures:
     """Bytes on disk for a step of about 200 bytes, the ten-field state, index and snapshots included."""
     path = folder / "size.db"
-    trio.run(_run_all, path, [Stepping(steps) for _ in range(harnesses)])
+    trio.run(_run_all, path, [Stepping(steps, number) for number in range(harnesses)])
     return {"bytes_per_step": round(path.stat().st_size / (harnesses * steps))}
 
 
@@ -147,6 +163,7 @@ def imports(folder: Path, rounds: int = 7) -> Figures:
 
 MEASURES: dict[str, Callable[[Path], Figures]] = {
     "throughput": throughput,
+    "texts": texts,
     "effects": effects,
     "scale": scale,
     "one_alone": one_alone,
@@ -160,10 +177,20 @@ MEASURES: dict[str, Callable[[Path], Figures]] = {
 }
 
 
-async def _bare(harnesses: int, steps: int) -> None:
-    send, receive = trio.open_memory_channel[trio.lowlevel.Task](harnesses)
+def _pair(path: Path, script: list[Script], *, redact: bool = True) -> tuple[float, float]:
+    """Return the steps a second of harnesses, and of the bare pipeline beside it on the same data."""
+    bare = _rate(script, _bare, _make(Stepping, script))
+    return _rate(script, _run_all, path, _make(Stepping, script), redact), bare
 
-    async def one(harness: Stepping) -> None:
+
+def _make(cls: type[Stepping], script: list[Script]) -> list[BaseHarness[Any, Any, Any]]:
+    return [cls(len(turns), number, turns) for number, turns in enumerate(script)]
+
+
+async def _bare(harnesses: list[BaseHarness[Any, Any, Any]]) -> None:
+    send, receive = trio.open_memory_channel[trio.lowlevel.Task](len(harnesses))
+
+    async def one(harness: BaseHarness[Any, Any, Any]) -> None:
         async for _ in harness.execute():
             send.send_nowait(trio.lowlevel.current_task())
             await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
@@ -175,21 +202,13 @@ async def _bare(harnesses: int, steps: int) -> None:
     async with trio.open_nursery() as outer:
         outer.start_soon(wake)
         async with trio.open_nursery() as nursery:
-            for _ in range(harnesses):
-                nursery.start_soon(one, Stepping(steps))
+            for harness in harnesses:
+                nursery.start_soon(one, harness)
         outer.cancel_scope.cancel()
 
 
-async def _durable(path: Path, harnesses: int, steps: int) -> None:
-    await _run_all(path, [Stepping(steps) for _ in range(harnesses)])
-
-
-async def _acting(path: Path, harnesses: int, steps: int) -> None:
-    await _run_all(path, [Acting(steps) for _ in range(harnesses)])
-
-
-async def _run_all(path: Path, harnesses: list[BaseHarness[Any, Any, Any]]) -> None:
-    async with Orchestrator(path) as orchestrator:
+async def _run_all(path: Path, harnesses: list[BaseHarness[Any, Any, Any]], redact: bool = True) -> None:
+    async with Orchestrator(path, redact=redact) as orchestrator:
         for number, harness in enumerate(harnesses):
             orchestrator.start(harness, name=f"h{number}")
 
@@ -197,7 +216,7 @@ async def _run_all(path: Path, harnesses: list[BaseHarness[Any, Any, Any]]) -> N
 async def _first_steps(path: Path, harnesses: int, steps: int) -> float:
     begin = time.perf_counter()
     async with Orchestrator(path) as orchestrator:
-        made = [Stepping(steps + 1) for _ in range(harnesses)]
+        made = [Stepping(steps + 1, number) for number in range(harnesses)]
         for number, harness in enumerate(made):
             orchestrator.start(harness, name=f"h{number}")
         while any(harness.current_step <= steps for harness in made):  # noqa: ASYNC110
@@ -221,12 +240,11 @@ def _live(path: str, harnesses: int, steps: int) -> None:
     class Waiting(Stepping):
         async def execute(self) -> Any:
             while (count := self.state.count + 1) <= self.steps:
-                self.advance(count)
-                yield self.pair(count)
+                yield self.make(count)
             await trio.sleep_forever()
 
     async def main() -> None:
-        made = [Waiting(steps) for _ in range(harnesses)]
+        made = [Waiting(steps, number) for number in range(harnesses)]
         before = _resident()
         async with Orchestrator(path) as orchestrator:
             for number, harness in enumerate(made):
@@ -261,8 +279,8 @@ def _import_s(statement: str) -> float:
     return time.perf_counter() - begin
 
 
-def _rate(steps: int, work: Callable[..., Awaitable[None]], *args: Any) -> float:
-    return steps / _time(lambda: trio.run(work, *args))
+def _rate(script: list[Script], work: Callable[..., Awaitable[None]], *args: Any) -> float:
+    return sum(map(len, script)) / _time(lambda: trio.run(work, *args))
 
 
 def _time(work: Callable[[], object]) -> float:

@@ -14,7 +14,7 @@ from harnesses.redaction.redactor import suspects
 from harnesses.step import StateDelta, Step
 from orchestrator import Orchestrator
 from orchestrator.codec import encode_step, without_secrets
-from tests.benchmarks.work import Stepping
+from tests.benchmarks.work import Script, Stepping, scripts
 
 _HARNESSES, _STEPS, _ROUNDS = 500, 40, 5
 _WORDS = (
@@ -38,7 +38,10 @@ _WORDS = (
 
 def redaction(folder: Path) -> dict[str, Any]:
     """Measure the encoder in nanoseconds a step, and durable steps a second, with and without."""
-    pairs = [(_rate(folder / f"{n}-on.db", True), _rate(folder / f"{n}-off.db", False)) for n in range(_ROUNDS)]
+    script = scripts(_HARNESSES, _STEPS)
+    pairs = [
+        (_rate(folder / f"{n}-on.db", script, True), _rate(folder / f"{n}-off.db", script, False)) for n in range(_ROUNDS)
+    ]
     same = [_step(f"1.{number:05d}", "no signal in this window") for number in range(2000)]
     new = [[_step("1.08345", _said(number)) for number in range(first, first + 1000)] for first in range(0, 10_000, 1000)]
     held = [_step("1.08345", f"logged in with password: hunter{number}") for number in range(200)]
@@ -79,13 +82,14 @@ def _once_ns(steps: list[Step[Any, Any]], *, redacted: bool) -> float:
     return (time.thread_time_ns() - begin) / len(steps)
 
 
-def _rate(path: Path, redact: bool) -> float:
+def _rate(path: Path, script: list[Script], redact: bool) -> float:
+    made = [Stepping(_STEPS, number, turns) for number, turns in enumerate(script)]
     begin = time.perf_counter()
-    trio.run(_run, path, redact)
+    trio.run(_run, path, made, redact)
     return _HARNESSES * _STEPS / (time.perf_counter() - begin)
 
 
-async def _run(path: Path, redact: bool) -> None:
+async def _run(path: Path, harnesses: list[Stepping], redact: bool) -> None:
     async with Orchestrator(path, redact=redact) as orchestrator:
-        for number in range(_HARNESSES):
-            orchestrator.start(Stepping(_STEPS), name=f"h{number}")
+        for number, harness in enumerate(harnesses):
+            orchestrator.start(harness, name=f"h{number}")

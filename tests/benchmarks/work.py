@@ -1,13 +1,15 @@
-"""The work that is measured: steps of about 400 bytes over a state of ten fields, of which five change each step.
+"""The work that is measured: steps over a state of ten fields, of which five change each step.
 
-Words and numbers differ in every step, as agents and markets produce them: what is found in a cache is not measured.
+Words, numbers and names differ in every step of every harness, as agents and markets produce them: what is found in a cache is
+not measured. They are made before the clock starts (`scripts`), so that making them is not measured either.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from functools import cache
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from attrs import evolve, frozen
 
@@ -30,42 +32,97 @@ class Position:
     label: str = "a harness at work"
 
 
+class Turn(NamedTuple):
+    """What one step takes in, puts out and writes into the state."""
+
+    prompt: str
+    text: str
+    price: float
+    id: str
+    cash: str
+    note: str
+
+
 _PROSE = (
-    "market price higher lower because signal moves order filled waits until volume falls again test passes feature build "
-    "failed with error line in module expected value token count session access key point"
+    "the a of to in market price higher lower because signal moves order filled waits until volume falls again test passes "
+    "feature build failed with error line module expected value token count session access key point agent returns state "
+    "position risk limit hedge spread account symbol window average return drawdown candle close open high low fee leverage"
 )
 WORDS = _PROSE.split()
+_NAMES = ("EURUSD", "BTC/USDT", "ES=F", "risk_limit", "max_tokens", "test_orders", "src/app.py", "FAIL", "KeyError", "v2.1")
+_LENGTHS = (12, 40, 60, 90, 90, 120, 150, 200, 300, 2000)
+"""Characters of a text, each as often as the others; half as many at the least."""
+TEXTS = ("words", "hex")
+
+
+@cache
+def _book(text: str) -> str:
+    """Return a million characters, of which each step gets a piece: words with prices, names and ids between, or only hex."""
+    random = Random(text)
+    if text == "hex":
+        return random.randbytes(500_000).hex()
+    return " ".join(_pieces(random, 180_000))
+
+
+def _pieces(random: Random, count: int) -> Iterator[str]:
+    for _ in range(count):
+        kind = random.random()
+        if kind < 0.9:
+            yield random.choice(WORDS)
+        elif kind < 0.95:
+            yield f"{random.random() * 10 ** random.randrange(6):.{random.randrange(6)}f}"
+        elif kind < 0.98:
+            yield random.choice(_NAMES)
+        else:
+            yield f"{random.getrandbits(64):x}"
+
+
+def turn(number: int, count: int, text: str = "words") -> Turn:
+    """Make what step `count` of harness `number` works on."""
+    random, book = Random(number * 1_000_003 + count), _book(text)
+
+    def passage() -> str:
+        longest = random.choice(_LENGTHS)
+        start = random.randrange(len(book) - longest)
+        return book[start : start + random.randint(longest // 2, longest)]
+
+    price, cash = random.random(), f"{random.random() * 1e5:.2f}"
+    return Turn(passage(), passage(), price, f"{random.getrandbits(128):032x}", cash, f"{price:.5f} {passage()[:30]}")
+
+
+Script = list[Turn]
+
+
+def scripts(harnesses: int, steps: int, text: str = "words") -> list[Script]:
+    """Make what each of the harnesses works on in each of its steps."""
+    return [[turn(number, count, text) for count in range(1, steps + 1)] for number in range(harnesses)]
 
 
 class Stepping(BaseHarness[Position, dict[str, Any], dict[str, Any]]):
-    """Makes `steps` steps of about 100 characters in and 150 out, no two alike: words, and an id of random hex."""
+    """Makes `steps` steps, no two alike.
 
-    def __init__(self, steps: int) -> None:
+    Args:
+        script: what it works on, made beforehand; without it each turn is made when its step is.
+    """
+
+    def __init__(self, steps: int, number: int = 0, script: Script | None = None) -> None:
         super().__init__(Position())
         self.steps = steps
-        self.random = Random(steps)
+        self.number = number
+        self.script = script
 
     async def execute(self) -> AsyncIterator[tuple[dict[str, Any], dict[str, Any]]]:
         while (count := self.state.count + 1) <= self.steps:
-            self.advance(count)
-            yield self.pair(count)
+            yield self.make(count)
 
-    def advance(self, count: int) -> None:
-        """Change five of the ten fields."""
-        price, cash = f"{self.random.random():.5f}", f"{self.random.random() * 1e5:.2f}"
+    def make(self, count: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Change five of the ten fields; return what goes in and out."""
+        prompt, text, price, id, cash, note = self.script[count - 1] if self.script else turn(self.number, count)
+        bid = note[:7]
         self.update_state(
-            lambda state: evolve(state, count=count, price=price, cash=cash, note=price, tokens=state.tokens + count)
+            lambda state: evolve(state, count=count, price=bid, cash=cash, note=note, tokens=state.tokens + count)
         )
-
-    def pair(self, count: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return what goes in and out."""
-        draw = self.random
-        given = {"prompt": " ".join(draw.choices(WORDS, k=14)), "tokens": count * 17}
-        return given, {
-            "text": " ".join(draw.choices(WORDS, k=14)),
-            "price": draw.random(),
-            "id": f"{draw.getrandbits(128):032x}",
-        }
+        return {"prompt": prompt, "tokens": count * 17}, {"text": text, "price": price, "id": id}
 
 
 class Acting(Stepping):
@@ -74,8 +131,7 @@ class Acting(Stepping):
     async def execute(self) -> AsyncIterator[tuple[dict[str, Any], dict[str, Any]]]:
         while (count := self.state.count + 1) <= self.steps:
             await self.once("act", _act, count)
-            self.advance(count)
-            yield self.pair(count)
+            yield self.make(count)
 
 
 async def _act(count: int) -> int:
