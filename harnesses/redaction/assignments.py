@@ -7,7 +7,7 @@ or a word of a sentence.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from operator import itemgetter
 
 from harnesses.redaction.secret_rules import rules
@@ -70,10 +70,14 @@ _VARIABLE = re.compile(
 )
 
 
-def find_assigned(text: str, low: str) -> Iterator[Span]:
-    """Yield the values that follow a name and a separator, or a command-line option."""
+def find_assigned(text: str, low: str, words: Iterable[str]) -> Iterator[Span]:
+    """Yield the values that follow a name and a separator, or a command-line option.
+
+    Args:
+        words: the words of the rules that are in `low`, in the order of the index.
+    """
     place = 0
-    for start, match in _find_names(low):
+    for start, match in _find_names(low, words):
         if start < place:
             continue
         place = match.end()
@@ -124,11 +128,12 @@ def _find_listed(text: str, start: int, named: Strength) -> Iterator[Span]:
             yield item.span(2)
 
 
-def _find_names(low: str) -> list[tuple[int, re.Match[str]]]:
+def _find_names(low: str, words: Iterable[str]) -> list[tuple[int, re.Match[str]]]:
     """Return the positions of names that may be followed by a secret, in order, with the match of what follows."""
     found: list[tuple[int, re.Match[str]]] = []
-    for word in rules().found:
-        place = low.find(word)
+    names = rules().found
+    for word in words:
+        place = low.find(word) if word in names else -1
         while place >= 0:
             after = place + len(word)
             if match := _AFTER.match(low, after):

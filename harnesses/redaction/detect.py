@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from harnesses.redaction.assignments import find_assigned
 from harnesses.redaction.known_secrets import find_known_secrets
@@ -179,9 +179,10 @@ def windows(text: str) -> Iterator[tuple[int, str]]:
 
 def _in_window(text: str) -> Iterator[Span]:
     low = _lower(text)
-    yield from _find_issued(text, low)
-    yield from _find_shaped(text, low)
-    yield from find_assigned(text, low)
+    words = rules().index.found_in(low)
+    yield from _find_issued(text, words)
+    yield from _find_shaped(text, low, words)
+    yield from find_assigned(text, low, words)
 
 
 def _lower(text: str) -> str:
@@ -191,16 +192,16 @@ def _lower(text: str) -> str:
     return "".join(small if len(small := char.lower()) == 1 else char for char in text)
 
 
-def _find_issued(text: str, low: str) -> Iterator[Span]:
-    for rule in rules().issued.worth_trying(low):
+def _find_issued(text: str, words: Sequence[str]) -> Iterator[Span]:
+    for rule in rules().issued.worth_trying(words):
         for match in rule.finder.finditer(text):
             start, end = match.span(match.lastindex or 0)
             if rule.is_varied(text[start:end]) and (rule.id in rules().anywhere or not _is_joined(text, start, rule.id)):
                 yield start, end
 
 
-def _find_shaped(text: str, low: str) -> Iterator[Span]:
-    for rule in rules().shapes.worth_trying(low):
+def _find_shaped(text: str, low: str, words: Sequence[str]) -> Iterator[Span]:
+    for rule in rules().shapes.worth_trying(words):
         for match in rule.finder.finditer(low if rule.low else text):
             start, end = match.span(match.lastindex or 0)
             if _is_meant(rule, match, text[start:end]):

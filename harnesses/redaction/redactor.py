@@ -15,10 +15,12 @@ A secret is recognised by the name beside it (`secret_values`), by its own form,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from harnesses.data.values import field_values, fields_of
 from harnesses.redaction.detect import cut, spans
+from harnesses.redaction.known_secrets import holds_known_secret
 from harnesses.redaction.prefilter import may_hold_secret, suspects
 from harnesses.redaction.private_keys import begins_key, ends_key, key_line
 from harnesses.redaction.secret_values import BESIDE_SECRETS, MARK, Strength, is_secret, is_secret_number, strength
@@ -34,6 +36,8 @@ _INSIDE = (
     ("action", ("auth",), ("params",)),
 )
 """Secrets identified by a sibling entry: in Kubernetes manifests, JSON Web Keys, messages to exchanges."""
+_LONGEST_NAME = 80
+"""Characters up to which it is remembered of a key that it holds no secret."""
 _DEEPEST = 200
 """Maximum number of levels searched; deeper values are redacted whole."""
 
@@ -115,12 +119,24 @@ def _dict(value: dict[Any, Any], name: str, depth: int) -> dict[Any, Any]:
     changed = False
     twin: dict[Any, Any] = {}
     for key, item in value.items():
-        new_key = _find_unused_key(redact_text(key), twin) if key.__class__ is str else key
+        new_key = _find_unused_key(_redact_key(key), twin) if key.__class__ is str else key
         known = told if key == "value" and told else _name_of(key, inside)
         new = _redact(item, "secrets" if any(key in names for names in secret) else known, depth + 1)
         changed = changed or new is not item or new_key is not key
         twin[new_key] = new
     return twin if changed else value
+
+
+def _redact_key(key: str) -> str:
+    if len(key) <= _LONGEST_NAME and _is_clean(key) and not holds_known_secret(key):
+        return key
+    return redact_text(key)
+
+
+@lru_cache(4096)
+def _is_clean(name: str) -> bool:
+    """Return whether a name certainly holds no secret, apart from those that this process holds."""
+    return not may_hold_secret(name)
 
 
 def _name_of(key: object, inside: str) -> str:

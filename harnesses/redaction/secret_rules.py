@@ -18,6 +18,8 @@ from typing import Any
 
 from attrs import frozen
 
+from harnesses.redaction.word_index import WordIndex
+
 
 @frozen
 class Rule:
@@ -60,9 +62,14 @@ class Group:
             for word in rule.words:
                 self._by_word.setdefault(word, []).append(place)
 
-    def worth_trying(self, low: str) -> list[Rule]:
-        """Return the rules that have a word in the given lower-case text."""
-        tried = {place for word, places in self._by_word.items() if word in low for place in places}
+    @property
+    def words(self) -> Iterable[str]:
+        """The words of its rules."""
+        return self._by_word
+
+    def worth_trying(self, words: Iterable[str]) -> list[Rule]:
+        """Return the rules that have one of these words."""
+        tried = {place for word in words for place in self._by_word.get(word, ())}
         return [self.rules[place] for place in sorted(tried)]
 
 
@@ -78,6 +85,8 @@ class Rules:
     """Lower-case spellings by which names are found in text; escaped letters (`\\u00f1`) map to what they stand for."""
     issued: Group
     shapes: Group
+    index: WordIndex
+    """The words of `found`, first and in their order, and of both groups."""
     anywhere: frozenset[str]
     """Ids of issued values that may follow a letter."""
     often_words: frozenset[str]
@@ -93,12 +102,15 @@ def rules() -> Rules:
     several = [name for names in words.values() for name in names if name != _squeeze(name)]
     joined = [name.replace("_", sign) for name in several for sign in ("", "_", "-", ".", " ")]
     own = [_build_prefix_rule(start, rest) for start, rest in data["prefixes"].items()]
+    spelled = _with_escapes([*found, *joined])
+    issued, shapes = Group((*own, *(Rule(**rule) for rule in data["issued"]))), Group(Rule(**rule) for rule in data["shape"])
     return Rules(
         names={kind: frozenset(map(_squeeze, names)) for kind, names in words.items()},
         joined=frozenset(joined),
-        found=_with_escapes([*found, *joined]),
-        issued=Group((*own, *(Rule(**rule) for rule in data["issued"]))),
-        shapes=Group(Rule(**rule) for rule in data["shape"]),
+        found=spelled,
+        issued=issued,
+        shapes=shapes,
+        index=WordIndex((*spelled, *issued.words, *shapes.words)),
         anywhere=frozenset(data["joined"]["anywhere"].split()),
         often_words=frozenset(data["joined"]["often_words"].split()),
     )

@@ -79,7 +79,7 @@ def _redact_row(slot: PendingWrite, note: int) -> None:
 
 def _searched(body: str, names: Sequence[str] = ()) -> str:
     try:
-        return without_secrets(body, names)
+        return without_secrets(body, names, is_suspect=True)
     except Exception:
         return with_fields(body, names, WITHHELD)
 

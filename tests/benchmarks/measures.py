@@ -6,7 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -187,7 +187,7 @@ def _make(cls: type[Stepping], script: list[Script]) -> list[BaseHarness[Any, An
     return [cls(len(turns), number, turns) for number, turns in enumerate(script)]
 
 
-async def _bare(harnesses: list[BaseHarness[Any, Any, Any]]) -> None:
+async def _bare(harnesses: Sequence[BaseHarness[Any, Any, Any]]) -> None:
     send, receive = trio.open_memory_channel[trio.lowlevel.Task](len(harnesses))
 
     async def one(harness: BaseHarness[Any, Any, Any]) -> None:
@@ -207,7 +207,7 @@ async def _bare(harnesses: list[BaseHarness[Any, Any, Any]]) -> None:
         outer.cancel_scope.cancel()
 
 
-async def _run_all(path: Path, harnesses: list[BaseHarness[Any, Any, Any]], redact: bool = True) -> None:
+async def _run_all(path: Path, harnesses: Sequence[BaseHarness[Any, Any, Any]], redact: bool = True) -> None:
     async with Orchestrator(path, redact=redact) as orchestrator:
         for number, harness in enumerate(harnesses):
             orchestrator.start(harness, name=f"h{number}")

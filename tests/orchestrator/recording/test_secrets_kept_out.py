@@ -311,9 +311,9 @@ async def test_a_large_row_is_redacted_beside_the_loop_and_the_writer(tmp_path: 
     threads: list[tuple[int, str]] = []
     redact = orchestrator.recording.row_redaction.without_secrets
 
-    def noted(text: str, names: Sequence[str] = ()) -> str:
+    def noted(text: str, names: Sequence[str] = (), *, is_suspect: bool = False) -> str:
         threads.append((len(text), threading.current_thread().name))
-        return redact(text, names)
+        return redact(text, names, is_suspect=is_suspect)
 
     monkeypatch.setattr(orchestrator.recording.row_redaction, "without_secrets", noted)
 
