@@ -68,7 +68,9 @@ class Conversation:
         self._add(call)
         self.said.append(call.response.message)
         answer = call.response.usage
-        self._known, self._since = answer.input_tokens + answer.output_tokens, len(self.said)
+        # A provider that does not count what it reads does not count the conversation.
+        self._known = answer.input_tokens and answer.input_tokens + answer.output_tokens
+        self._since = len(self.said)
 
     def compact(self, compaction: Compaction, call: ModelCall | None) -> None:
         """Replace what was said before `compaction.message`.

@@ -145,6 +145,8 @@ class AccountGate:
         """None while the gate is open."""
         self.answered = 0
         """Requests that the account has answered."""
+        self.is_estimated = False
+        """Whether it is logged that tokens of the account have been estimated."""
         self._policy = policy
         self._random = Random(policy.seed)
         self._clock = WallClock()

@@ -30,7 +30,9 @@ from harnesses.agents.model.messages import (
 from harnesses.agents.model.price_table import ModelPrice
 from harnesses.agents.model.provider import ModelProvider
 from harnesses.agents.model.retry_policy import Reaction, RetryPolicy, reaction_to
+from harnesses.agents.model.sound_answer import sound_answer
 from harnesses.agents.model.token_estimate import estimate_text, estimate_tokens
+from harnesses.diagnostics.program_log import get_logger
 
 Tell: TypeAlias = Callable[[StreamEvent | StreamRestarted], None]
 """Called with each streamed event; must neither wait nor raise."""
@@ -120,11 +122,11 @@ class _Request:
                 deadline = trio.current_time() + self.timeout_s
                 if deadline > scope.deadline + _DEADLINE_S:
                     scope.deadline = deadline
+                if isinstance(event, ModelResponse):
+                    event = response = sound_answer(self.request, event)
                 if self.tell is not None:
                     self.tell(event)
-                if isinstance(event, ModelResponse):
-                    response = event
-                else:
+                if not isinstance(event, ModelResponse):
                     self.streamed.append(event.arguments if isinstance(event, ToolCallDelta) else event.text)
         if response is None:
             raise TransportFailed(
@@ -217,6 +219,9 @@ class ModelTries:
         used = one.usage_of(response)
         self.meter.add(self.model, used)
         self.gate.answer(place, used.total_tokens)
+        if used.estimated_tokens and not self.gate.is_estimated:
+            self.gate.is_estimated = True
+            get_logger(__name__).warning("%s reports no usable token counts: they are estimated", self.model.label)
         return response
 
     async def _recover(self, one: _Request, place: Place, error: ProviderError) -> None:

@@ -29,7 +29,8 @@ from harnesses.agents.model.messages import (
     ToolCallDelta,
 )
 from harnesses.agents.model.providers.provider_failures import Failure, error_of
-from harnesses.agents.model.providers.sdk_provider import SdkProvider, decoded
+from harnesses.agents.model.providers.sdk_provider import SdkProvider, as_mapping, decoded
+from harnesses.agents.model.sound_answer import counted
 from harnesses.data.json_depth import is_too_deep
 from harnesses.diagnostics.extras import load_extra
 from harnesses.timing.clock import now_s
@@ -41,6 +42,8 @@ _SIGNED = "anthropic:"
 _REDACTED = "anthropic-redacted:"
 """Before the data of a thinking block that is encrypted as a whole."""
 _CACHE = {"type": "ephemeral"}
+_NOT_IN_ID = re.compile(r"[^A-Za-z0-9_-]")
+"""Ids of calls that another provider has made may have these."""
 _BUDGETS = {"low": 1_024, "medium": 4_096, "high": 16_384}
 """Thinking tokens by effort, for models that want a number."""
 _WANTS_BUDGET = re.compile(r"claude-(?:3|(?:opus|sonnet|haiku)-4-(?:[0-5]\b|2025))")
@@ -157,11 +160,15 @@ def _blocks(message: Message) -> Iterator[dict[str, Any]]:
             yield {"type": "redacted_thinking", "data": thinking.proof.removeprefix(_REDACTED)}
     for result in message.results:
         content = {"content": [_text(result.text)]} if result.text.strip() else {}
-        yield {"type": "tool_result", "tool_use_id": result.call_id, "is_error": result.is_error, **content}
+        yield {"type": "tool_result", "tool_use_id": _id(result.call_id), "is_error": result.is_error, **content}
     if message.text.strip():
         yield _text(message.text.rstrip() if message.role is Role.ASSISTANT else message.text)
     for call in message.calls:
-        yield {"type": "tool_use", "id": call.id, "name": call.name, "input": _arguments(call.arguments)}
+        yield {"type": "tool_use", "id": _id(call.id), "name": call.name, "input": _arguments(call.arguments)}
+
+
+def _id(id: str) -> str:
+    return _NOT_IN_ID.sub("_", id)
 
 
 def _arguments(text: str) -> Mapping[str, Any]:
@@ -173,18 +180,10 @@ def _arguments(text: str) -> Mapping[str, Any]:
     return cast(Mapping[str, Any], found) if isinstance(found, dict) else {"malformed": found}
 
 
-class _Usage(msgspec.Struct):
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    output_tokens_details: dict[str, Any] | None = None
-
-
 class _Opening(msgspec.Struct):
     id: str = ""
     model: str = ""
-    usage: _Usage | None = None
+    usage: Any = None
 
 
 class _Block(msgspec.Struct):
@@ -220,7 +219,7 @@ class _Event(msgspec.Struct):
     message: _Opening | None = None
     content_block: _Block | None = None
     delta: _Delta | None = None
-    usage: _Usage | None = None
+    usage: Any = None
     error: _Failed | None = None
 
 
@@ -231,6 +230,7 @@ _decoder = msgspec.json.Decoder(_Event)
 class _Part:
     """A content block under way."""
 
+    index: int
     block: _Block
     written: list[str] = field(factory=list[str])
     signature: list[str] = field(factory=list[str])
@@ -248,7 +248,8 @@ class MessageReader:
     model: str
     is_complete: bool = False
     _id: str = ""
-    _parts: dict[int, _Part] = field(factory=dict[int, _Part])
+    _parts: list[_Part] = field(factory=list[_Part])
+    _by_index: dict[int, _Part] = field(factory=dict[int, _Part])
     _usage: ModelUsage = field(factory=ModelUsage)
     _stop: str | None = None
 
@@ -264,10 +265,11 @@ class MessageReader:
                 self.model = event.message.model or self.model
                 self._count(event.message.usage)
             case "content_block_start" if event.content_block is not None:
-                part = self._parts[event.index] = _Part(event.content_block)
+                part = self._by_index[event.index] = _Part(event.index, event.content_block)
+                self._parts.append(part)
                 yield from self._begun(part)
-            case "content_block_delta" if event.delta is not None and event.index in self._parts:
-                yield from self._added(self._parts[event.index], event.delta)
+            case "content_block_delta" if event.delta is not None and event.index in self._by_index:
+                yield from self._added(self._by_index[event.index], event.delta)
             case "message_delta":
                 self._stop = (event.delta.stop_reason if event.delta else None) or self._stop
                 self._count(event.usage)
@@ -303,24 +305,24 @@ class MessageReader:
             elif kind == "tool_use":
                 yield ToolCallDelta(part.block.id, part.block.name, text)
 
-    def _count(self, usage: _Usage | None) -> None:
+    def _count(self, usage: object) -> None:
         """Take over what is said of tokens; a later event corrects an earlier one."""
-        if usage is None:
-            return
-        known = self._usage
-        read, written = usage.cache_read_input_tokens, usage.cache_creation_input_tokens
-        cached = known.cached_tokens if read is None else read
-        cache_write = known.cache_write_tokens if written is None else written
-        fresh = known.input_tokens - known.cached_tokens - known.cache_write_tokens
-        fresh = fresh if usage.input_tokens is None else usage.input_tokens
-        thought = (usage.output_tokens_details or {}).get("thinking_tokens")
+        said, known = as_mapping(usage), self._usage
+
+        def now(before: int, value: object) -> int:
+            return before if value is None else counted(value)
+
+        cached = now(known.cached_tokens, said.get("cache_read_input_tokens"))
+        cache_write = now(known.cache_write_tokens, said.get("cache_creation_input_tokens"))
+        fresh = now(known.input_tokens - known.cached_tokens - known.cache_write_tokens, said.get("input_tokens"))
+        thought = as_mapping(said.get("output_tokens_details")).get("thinking_tokens")
         self._usage = evolve(
             known,
             input_tokens=fresh + cached + cache_write,
-            output_tokens=known.output_tokens if usage.output_tokens is None else usage.output_tokens,
+            output_tokens=now(known.output_tokens, said.get("output_tokens")),
             cached_tokens=cached,
             cache_write_tokens=cache_write,
-            reasoning_tokens=thought if isinstance(thought, int) else known.reasoning_tokens,
+            reasoning_tokens=now(known.reasoning_tokens, thought),
         )
 
     def end(self) -> bool:
@@ -329,7 +331,7 @@ class MessageReader:
 
     def finish(self) -> ModelResponse:
         """See `AnswerReader.finish`."""
-        parts = [self._parts[index] for index in sorted(self._parts)]
+        parts = sorted(self._parts, key=lambda part: part.index)
         message = Message(
             role=Role.ASSISTANT,
             text="".join(part.text for part in parts if part.block.type == "text"),

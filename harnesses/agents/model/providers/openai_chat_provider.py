@@ -31,6 +31,7 @@ from harnesses.agents.model.messages import (
 )
 from harnesses.agents.model.providers.provider_failures import Failure, error_of
 from harnesses.agents.model.providers.sdk_provider import SdkProvider, as_mapping, decoded, kinds_of
+from harnesses.agents.model.sound_answer import counted
 from harnesses.diagnostics.extras import load_extra
 from harnesses.timing.clock import now_s
 
@@ -165,20 +166,13 @@ class _Choice(msgspec.Struct):
     finish_reason: str | None = None
 
 
-class _Usage(msgspec.Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    prompt_tokens_details: dict[str, Any] | None = None
-    completion_tokens_details: dict[str, Any] | None = None
-
-
 class _Chunk(msgspec.Struct):
     """A chunk of the stream; fields that are not named here are ignored."""
 
     id: str | None = None
     model: str | None = None
     choices: Sequence[_Choice] | None = None
-    usage: _Usage | None = None
+    usage: Any = None
     error: Any = None
 
 
@@ -203,7 +197,7 @@ class ChunkReader:
     _text: list[str] = field(factory=list[str])
     _thinking: list[str] = field(factory=list[str])
     _calls: dict[int, _Call] = field(factory=dict[int, _Call])
-    _usage: _Usage = field(factory=_Usage)
+    _usage: dict[str, Any] = field(factory=dict[str, Any])
     _finish: str = ""
     _is_refused: bool = False
 
@@ -220,7 +214,7 @@ class ChunkReader:
             raise error_of(Failure(provider=self.provider, message=message, status=status, kinds=kinds_of(said)), now_s())
         self._id = self._id or chunk.id or ""
         self.model = chunk.model or self.model
-        self._usage = chunk.usage or self._usage
+        self._usage = as_mapping(chunk.usage) or self._usage
         for choice in (chunk.choices or ())[:1]:
             if choice.delta is not None:
                 yield from self._added(choice.delta)
@@ -277,27 +271,18 @@ class ChunkReader:
                 calls=calls,
             ),
             stop_reason=StopReason.TOOL_USE if calls and stop is StopReason.END_TURN else stop,
-            usage=usage_of(
-                self._usage.prompt_tokens,
-                self._usage.completion_tokens,
-                self._usage.prompt_tokens_details,
-                self._usage.completion_tokens_details,
-            ),
+            usage=usage_of(self._usage, "prompt_tokens", "completion_tokens"),
             response_id=self._id,
         )
 
 
-def usage_of(read: int | None, written: int | None, of_read: object, of_written: object) -> ModelUsage:
-    """Return the tokens of a call, from totals and their details."""
-
-    def detail(details: object, name: str) -> int:
-        found = as_mapping(details).get(name)
-        return found if isinstance(found, int) else 0
-
+def usage_of(said: dict[str, Any], read: str, written: str) -> ModelUsage:
+    """Return the tokens of a call, from the totals of these names and their details."""
+    of_read, of_written = as_mapping(said.get(f"{read}_details")), as_mapping(said.get(f"{written}_details"))
     return ModelUsage(
-        input_tokens=read or 0,
-        output_tokens=written or 0,
-        cached_tokens=detail(of_read, "cached_tokens"),
-        cache_write_tokens=detail(of_read, "cache_write_tokens"),
-        reasoning_tokens=detail(of_written, "reasoning_tokens"),
+        input_tokens=counted(said.get(read)),
+        output_tokens=counted(said.get(written)),
+        cached_tokens=counted(of_read.get("cached_tokens")),
+        cache_write_tokens=counted(of_read.get("cache_write_tokens")),
+        reasoning_tokens=counted(of_written.get("reasoning_tokens")),
     )

@@ -142,19 +142,12 @@ class _Item(msgspec.Struct):
     encrypted_content: str | None = None
 
 
-class _Usage(msgspec.Struct):
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    input_tokens_details: dict[str, Any] | None = None
-    output_tokens_details: dict[str, Any] | None = None
-
-
 class _Response(msgspec.Struct):
     id: str | None = None
     model: str | None = None
     status: str | None = None
     output: list[_Item] | None = None
-    usage: _Usage | None = None
+    usage: Any = None
     error: Any = None
     incomplete_details: dict[str, Any] | None = None
 
@@ -244,13 +237,12 @@ class ItemReader:
             thinking=tuple(_thinking(item) for item in items if item.type == "reasoning"),
             calls=calls,
         )
-        usage = response.usage or _Usage()
         return ModelResponse(
             provider=self.provider,
             model=response.model or self.model,
             message=message,
             stop_reason=self._stop(is_refused=any(part.refusal for part in parts), has_calls=bool(calls)),
-            usage=usage_of(usage.input_tokens, usage.output_tokens, usage.input_tokens_details, usage.output_tokens_details),
+            usage=usage_of(as_mapping(response.usage), "input_tokens", "output_tokens"),
             response_id=response.id or "",
         )
 

@@ -106,7 +106,7 @@ def error_of(failure: Failure, now: float) -> ProviderError:
         retry_after_s = limit_ends_in(headers, now)
     named = f" {request_id}" if request_id else ""
     status = "an error" if failure.status is None else f"status {failure.status}"
-    remedy = _remedy(kind, has_key=failure.has_key)
+    remedy = _moved(failure) or _remedy(kind, has_key=failure.has_key)
     text = f"{failure.provider}: request{named} failed: expected an answer, got {status}: {shown(failure.message)}{remedy}"
     if issubclass(kind, UsageLimitReached):
         return kind(
@@ -121,6 +121,8 @@ def error_of(failure: Failure, now: float) -> ProviderError:
 
 
 def _class_of(failure: Failure, *, is_quota: bool) -> type[ProviderError]:
+    if _is_redirect(failure):
+        return RequestRejected
     named = next((_BY_KIND[kind] for kind in failure.kinds if kind in _BY_KIND), None)
     by_status = None if failure.status is None else _BY_STATUS.get(failure.status)
     if by_status is None and failure.status is not None:
@@ -132,6 +134,18 @@ def _class_of(failure: Failure, *, is_quota: bool) -> type[ProviderError]:
     if found is RequestRejected and _TOO_LONG.search(failure.message):
         return ContextTooLong
     return UsageLimitReached if found is RateLimited and is_quota else found
+
+
+def _moved(failure: Failure) -> str:
+    """Return what to do about a redirect, which is not followed: the conversation would go to another server."""
+    if not _is_redirect(failure):
+        return ""
+    target = shown(failure.headers.get("location", ""), 200) or "an address that it does not name"
+    return f"; the server redirects to {target}: correct base_url"
+
+
+def _is_redirect(failure: Failure) -> bool:
+    return failure.status is not None and 300 <= failure.status < 400
 
 
 def _remedy(kind: type[ProviderError], *, has_key: bool) -> str:

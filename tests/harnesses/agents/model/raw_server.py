@@ -46,13 +46,14 @@ class RawServer:
         self, stream: trio.SocketStream, requests: trio.MemorySendChannel[None], scope: trio.CancelScope
     ) -> None:
         sent = b""
-        async for chunk in stream:
-            sent += chunk
-            head, end, body = sent.partition(b"\r\n\r\n")
-            if end and len(body) >= _length(head):
-                self.requests.append(sent)
-                sent = b""
-                await requests.send(None)
+        with suppress(trio.BrokenResourceError):
+            async for chunk in stream:
+                sent += chunk
+                head, end, body = sent.partition(b"\r\n\r\n")
+                if end and len(body) >= _length(head):
+                    self.requests.append(sent)
+                    sent = b""
+                    await requests.send(None)
         self.closed.set()
         scope.cancel()
 

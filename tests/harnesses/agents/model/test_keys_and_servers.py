@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harnesses.agents.model.errors import AuthenticationFailed, ProviderError
+from harnesses.agents.model.errors import AuthenticationFailed, RequestRejected
 from harnesses.agents.model.messages import Message, ModelRequest, Role
 from harnesses.agents.model.providers.model_names import provider_for
 from harnesses.errors import HarnessMisuse
@@ -101,7 +101,7 @@ async def test_a_redirect_is_not_followed(dialect: Dialect) -> None:
     async with raw_server(UNAUTHORISED) as other:
         moved = f"HTTP/1.1 307 Moved\r\nLocation: {other.url}/v1\r\nContent-Length: 0\r\n\r\n".encode()
         async with raw_server(moved) as server:
-            with pytest.raises(ProviderError, match="status 307"):
+            with pytest.raises(RequestRejected, match=f"status 307.*redirects to {other.url}/v1: correct base_url"):
                 await dialect.make(server.url).complete(REQUEST)
 
     assert other.requests == []

@@ -261,6 +261,14 @@ def test_responses_refuse_stop_sequences() -> None:
         openai_responses_provider.body_of(request(stop=("END",)))
 
 
+def test_ids_of_another_provider_are_sent_to_anthropic_in_its_form() -> None:
+    call = ToolCall(id="functions.read:0", name="read")
+    answered = Message(role=Role.TOOL, results=(ToolResult(call_id=call.id, name="read", text="A"),))
+    sent = anthropic_provider.body_of(request(Message(role=Role.ASSISTANT, calls=(call,)), answered))["messages"]
+
+    assert sent[0]["content"][0]["id"] == sent[1]["content"][0]["tool_use_id"] == "functions_read_0"
+
+
 def test_empty_texts_are_not_sent_to_anthropic() -> None:
     body = anthropic_provider.body_of(
         request(Message(role=Role.SYSTEM, text=" "), Message(role=Role.USER, text="hi"), Message(role=Role.ASSISTANT))
@@ -330,6 +338,14 @@ def test_an_answer_of_anthropic_is_read() -> None:
         usage=ModelUsage(input_tokens=48, output_tokens=50, cached_tokens=40, cache_write_tokens=5, reasoning_tokens=30),
         response_id="msg_1",
     )
+
+
+def test_a_block_of_anthropic_whose_index_comes_twice_is_kept() -> None:
+    begun = '{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"%s"}}'
+    end = ('{"type":"message_delta","delta":{"stop_reason":"end_turn"}}', '{"type":"message_stop"}')
+    _, response = read(MessageReader("anthropic", "asked"), begun % "one", begun % "two", *end)
+
+    assert response.message.text == "onetwo"
 
 
 def test_an_answer_of_chat_completions_is_read() -> None:
