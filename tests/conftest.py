@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import compileall
+import multiprocessing
+import os
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
+from _pytest.assertion import rewrite
 from hypothesis import HealthCheck, settings
 
 from tests import ROOT
@@ -28,6 +33,8 @@ pytest.register_assert_rewrite("orchestrator.store.conformance")
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         _compile_sources()
+        if getattr(config.option, "numprocesses", None):
+            _compile_asserts(config)
     config.addinivalue_line("markers", "seed: one of the 44 cases that any harness of this model must pass")
 
 
@@ -37,7 +44,33 @@ def _compile_sources() -> None:
     The suite starts more than a thousand programs, many of them where Python writes none: each would spend 0.5 s on compiling.
     """
     for folder in ("harnesses", "orchestrator", "examples", "tests"):
-        compileall.compile_dir(ROOT / folder, quiet=2)
+        compileall.compile_dir(ROOT / folder, quiet=2, workers=0)
+
+
+def _compile_asserts(config: pytest.Config) -> None:
+    """Write the bytecode of tests as pytest rewrites their assertions, once.
+
+    Each worker would spend 10 s on it, all of them at the same time, and again in each run where Python writes no bytecode.
+    """
+    paths = sorted((ROOT / "tests").rglob("test_*.py"))
+    shares = os.cpu_count() or 1
+    forked = multiprocessing.get_context("fork")
+    compilers = [forked.Process(target=_compile_asserts_of, args=(config, paths[n::shares])) for n in range(shares)]
+    for compiler in compilers:
+        compiler.start()
+    for compiler in compilers:
+        compiler.join()
+
+
+def _compile_asserts_of(config: pytest.Config, paths: list[Path]) -> None:
+    for path in paths:
+        folder = rewrite.get_cache_dir(path)
+        kept = folder / f"{path.stem}{rewrite.PYC_TAIL}"
+        if rewrite._read_pyc(path, kept) is None and rewrite.try_makedirs(folder):  # pyright: ignore[reportPrivateUsage]
+            with suppress(SyntaxError):  # told when it is collected
+                mark, code = rewrite._rewrite_test(path, config)  # pyright: ignore[reportPrivateUsage]
+                state = config.stash[rewrite.assertstate_key]
+                rewrite._write_pyc(state, code, mark, kept)  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.fixture(scope="session")
