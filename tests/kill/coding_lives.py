@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -176,11 +176,11 @@ def killed_around(folder: Path, features: int, *gits: tuple[str, int]) -> World:
     return case.world()
 
 
-def killed_each_life(folder: Path, features: int, every: int, moment: str) -> tuple[World, int]:
-    """Return what a program leaves that is killed so many commits after each start, and how often it was killed."""
+def killed_each_life(folder: Path, features: int, faults: Sequence[str]) -> tuple[World, int]:
+    """Return what a program leaves that is killed at a commit of each life, by these faults in turn, and how often it was."""
     case = Case(folder, features)
     case.prepare()
-    while case.live(f"--fault={moment}:{every}"):
+    while case.live(f"--fault={faults[case.lives % len(faults)]}"):
         pass
     case.finish()
     return case.world(), case.kills

@@ -11,8 +11,9 @@ from .agent_turn_lives import TurnCase, die_at, kill_at_random
 from .effects_world import acts
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize(("option", "number"), [("fault", 7), ("fault", 9), ("die", 3), ("die", 6)])
+@pytest.mark.parametrize(
+    ("option", "moment", "number"), [("fault", "before", 7), ("fault", "after", 9), ("die", "after", 3), ("die", "before", 6)]
+)
 def test_a_turn_that_dies_at_a_commit_or_an_act_goes_on(tmp_path: Path, option: str, moment: str, number: int) -> None:
     assert die_at(tmp_path, option, moment, number, steps=1).kills == 1
 

@@ -11,7 +11,8 @@ import pytest
 
 from .coding_lives import World, killed_around, killed_each_life, uninterrupted
 
-FEATURES = 4
+FEATURES = 3
+"""One right at once, one wrong at first, one whose agent fails at first."""
 
 
 @pytest.fixture(scope="module")
@@ -26,15 +27,12 @@ def test_the_end_is_what_was_worked_for(wanted: World) -> None:
     assert wanted.merges == FEATURES
 
 
-@pytest.mark.parametrize(("every", "moment"), [(13, "before"), (11, "after")])
-def test_killed_again_and_again_at_commits_it_comes_to_the_same_end(
-    tmp_path: Path, wanted: World, every: int, moment: str
-) -> None:
-    world, kills = killed_each_life(tmp_path / "case", FEATURES, every, moment)
+def test_killed_again_and_again_at_commits_it_comes_to_the_same_end(tmp_path: Path, wanted: World) -> None:
+    world, kills = killed_each_life(tmp_path / "case", FEATURES, ("before:13", "after:11"))
 
     assert world == wanted
-    assert kills > 3
+    assert kills > 2
 
 
 def test_killed_around_git_processes_it_comes_to_the_same_end(tmp_path: Path, wanted: World) -> None:
-    assert killed_around(tmp_path / "case", FEATURES, ("before", 31), ("during", 44), ("after", 60)) == wanted
+    assert killed_around(tmp_path / "case", FEATURES, ("before", 31), ("during", 40), ("after", 22)) == wanted

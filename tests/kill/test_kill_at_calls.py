@@ -12,8 +12,7 @@ from .lives import Life
 needs_strace = pytest.mark.skipif(bool(why_no_strace()), reason=why_no_strace())
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("commit", [1, 2, 5])
+@pytest.mark.parametrize(("moment", "commit"), [("before", 1), ("after", 2), ("before", 5), ("after", 5)])
 def test_death_at_a_commit_loses_nothing(tmp_path: Path, moment: str, commit: int) -> None:
     died = die_and_go_on(tmp_path / "run.db", f"--fault={moment}:{commit}", steps=5)
 
@@ -21,13 +20,13 @@ def test_death_at_a_commit_loses_nothing(tmp_path: Path, moment: str, commit: in
 
 
 @needs_strace
-@pytest.mark.parametrize("call", [1, 12, 50, 110])
+@pytest.mark.parametrize("call", [12, 110])
 def test_death_at_a_write_loses_nothing(tmp_path: Path, call: int) -> None:
     assert die_and_go_on(tmp_path / "run.db", steps=15, before=tampered(WRITES, f"signal=KILL:when={call}"))
 
 
 @needs_strace
-@pytest.mark.parametrize("call", [1, 5, 9, 12])
+@pytest.mark.parametrize("call", [5, 12])
 def test_death_at_a_sync_loses_nothing(tmp_path: Path, call: int) -> None:
     assert die_and_go_on(tmp_path / "run.db", steps=15, before=tampered(SYNCS, f"signal=KILL:when={call}"))
 
@@ -52,9 +51,7 @@ def test_every_acknowledgement_comes_after_a_sync(tmp_path: Path) -> None:
     ("calls", "error", "when"),
     [
         (SYNCS, "EIO", "once"),
-        (SYNCS, "ENOSPC", "from then on"),
-        ("pwrite64", "EIO", "from then on"),
-        ("pwrite64", "ENOSPC", "once"),
+        ("pwrite64", "ENOSPC", "from then on"),
     ],
 )
 def test_a_disk_that_fails_ends_the_program_loudly_and_loses_nothing(

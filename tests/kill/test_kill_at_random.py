@@ -8,15 +8,15 @@ from .lives import kill_at_random
 
 
 def test_no_step_is_lost_repeated_or_changed_by_kills_at_random(tmp_path: Path) -> None:
-    tally = kill_at_random(tmp_path, kills=8, seed=1, steps=400)
+    tally = kill_at_random(tmp_path, kills=6, seed=1, steps=250)
 
-    assert tally.kills >= 8
-    assert tally.steps == 8 * 400 * tally.stores
+    assert tally.kills >= 6
+    assert tally.steps == 8 * 250 * tally.stores
 
 
 def test_no_step_is_lost_while_the_store_is_pruned_forked_verified_and_asked(tmp_path: Path) -> None:
-    tally = kill_at_random(tmp_path, kills=5, seed=3, steps=300, beside=True)
+    tally = kill_at_random(tmp_path, kills=4, seed=3, steps=250, beside=True)
 
-    assert tally.kills >= 5
-    assert tally.steps == 8 * 300 * tally.stores
+    assert tally.kills >= 4
+    assert tally.steps == 8 * 250 * tally.stores
     assert tally.beside.total() > 5

@@ -43,7 +43,7 @@ def make_and_die(path: Path, at: int) -> None:
 
 def test_a_program_that_is_killed_while_it_makes_a_store_leaves_nothing_or_all_of_it(tmp_path: Path) -> None:
     unmade = 0
-    for at in range(1, 130, 4):
+    for at in range(1, 130, 7):
         path = tmp_path / f"{at}.db"
         in_child(partial(make_and_die, path, at), 0)
 
@@ -56,7 +56,7 @@ def test_a_program_that_is_killed_while_it_makes_a_store_leaves_nothing_or_all_o
             store.commit([step_row(claim(store, "one"), 1)])
             assert numbers(store, "one") == [1]
         assert list(verified(str(path), None, deep=True).findings) == judge(path)[1] == []
-    assert 5 < unmade < 33
+    assert 3 < unmade < 19
 
 
 def test_an_empty_file_in_the_place_of_a_store_is_told_by_its_head(tmp_path: Path) -> None:

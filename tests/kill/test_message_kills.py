@@ -17,13 +17,12 @@ def test_messages_survive_kills_at_random_moments_once(tmp_path: Path) -> None:
     kill_at_random(tmp_path / "run.db", random.Random(1), kills=6, steps=60)
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("commit", [5, 7, 9])
+@pytest.mark.parametrize(("moment", "commit"), [("before", 5), ("after", 7), ("before", 9), ("after", 9)])
 def test_messages_survive_death_at_a_commit_once(tmp_path: Path, moment: str, commit: int) -> None:
     assert die_and_go_on(tmp_path / "run.db", f"--fault={moment}:{commit}", steps=2)
 
 
 @needs_strace
-@pytest.mark.parametrize(("calls", "number"), [(WRITES, 40), (WRITES, 60), (SYNCS, 7), (SYNCS, 10)])
+@pytest.mark.parametrize(("calls", "number"), [(WRITES, 60), (SYNCS, 7)])
 def test_messages_survive_death_at_a_write_or_a_sync_once(tmp_path: Path, calls: str, number: int) -> None:
     assert die_and_go_on(tmp_path / "run.db", steps=3, before=tampered(calls, f"signal=KILL:when={number}"))

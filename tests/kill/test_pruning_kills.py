@@ -22,7 +22,7 @@ def test_pruning_that_is_killed_at_any_statement_leaves_a_store_that_verifies_an
 
 
 def test_a_program_that_runs_while_its_store_is_pruned_loses_nothing(tmp_path: Path) -> None:
-    store, steps = tmp_path / "run.db", 600
+    store, steps = tmp_path / "run.db", 400
     life = Life(store, steps=steps)
     life.listen(until=b"fields 100\n")
 
