@@ -168,12 +168,9 @@ _LISTED = (
 
 
 def feature_standing(source: Source) -> str:
-    """Return the query of the frame `feature_standing`, made from the frame `features`."""
+    """Return the query of the frame `feature_standing`, made from the frame `features` and the steps that it is made from."""
     return f"""
-        WITH lists AS (
-            SELECT harness, step, delta FROM ({source.own(("step",), {"input": "JSON", "delta": "JSON"})})
-            WHERE json_extract_string(input, '$.kind') IN ('initialize', 'amend', 'plan')
-        ),
+        WITH lists AS (SELECT harness, step, delta FROM feature_steps WHERE given.kind IN ('initialize', 'amend', 'plan')),
         listed AS (SELECT harness, feature, min(step) AS listed_step FROM ({_listed()}) GROUP BY harness, feature),
         tries AS (
             SELECT *, min(step_number) FILTER (passed) OVER (PARTITION BY harness, feature) AS first_pass FROM features

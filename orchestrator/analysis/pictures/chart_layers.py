@@ -21,6 +21,11 @@ from harnesses.diagnostics.extras import install_command
 from orchestrator.errors import UsageError
 
 _SIDES = re.compile(r'\b(?:width|height)="(\d+)')
+_TAG = re.compile(r'<[a-zA-Z](?:[^<>"]|"[^"]*")*>')
+_OF_MARKS = re.compile(r' (?:aria-label|aria-roledescription|role)="[^"]*"')
+"""What tells a screen reader of each mark; it reads the label of the picture, and no mark in a picture."""
+_PLACES = re.compile(r' (?:d|transform|x|y|x1|x2|y1|y2|width|height)="[^"]*"')
+_EXACT = re.compile(r"\d+\.\d{3,}(?:e-?\d+)?")
 MOST_PIXELS = 8_000
 """Limit on the width and height of a PNG, pixels."""
 
@@ -44,7 +49,7 @@ class Picture:
         drawn: str = _converter().vegalite_to_svg(self.spec, allowed_base_urls=[])
         words = html.escape(self.title)
         head, _, rest = drawn.partition(">")
-        return f'{head} role="img" aria-label="{words}"><title>{words}</title>{rest}'
+        return f'{head} role="img" aria-label="{words}"><title>{words}</title>{_TAG.sub(_shorten, rest)}'
 
     def png(self, scale: float = 2.0) -> bytes:
         """Return it as PNG with `scale` times the pixels of the SVG; fewer if that would exceed `MOST_PIXELS`."""
@@ -221,3 +226,12 @@ def _ends(lines: dict[str, list[tuple[float, float]]], y: Spec, height: int) -> 
         row["value"] -= over
     text = {**LEFT, "dx": 8, "color": INK}
     return layer(placed, text, x={"value": WIDTH}, y={**y, **channel("value:Q")}, text="line")
+
+
+def _shorten(tag: re.Match[str]) -> str:
+    """Return a tag of a drawing without what nobody sees: places beyond a hundredth of a pixel, and words for each mark."""
+    return _PLACES.sub(lambda place: _EXACT.sub(_rounded, place[0]), _OF_MARKS.sub("", tag[0]))
+
+
+def _rounded(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from math import isfinite
@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from harnesses.diagnostics.extras import install_command
-from harnesses.redaction.prefilter import coarse_suspect
-from harnesses.redaction.redactor import may_hold_secret, redact
+from harnesses.redaction.prefilter import coarse_suspect, suspects
+from harnesses.redaction.redactor import redact
 from orchestrator.codec import decode, encode_private
 from orchestrator.errors import UsageError
 from orchestrator.log import HEADER
@@ -159,16 +159,17 @@ def cleaned(column: str) -> str:
     return f"CASE WHEN regexp_matches({column}, {quoted(coarse_suspect())}) THEN clean_json({column}) ELSE {column} END"
 
 
-def clean_json(text: str) -> str:
-    """Return JSON without its secrets; the same text if it has none."""
-    if not may_hold_secret(text):
-        return text
-    return encode_private(redact(decode(text)))
+def clean_json(texts: Sequence[str]) -> Mapping[int, str]:
+    """Return JSON texts without their secrets, by index: those that may hold one. All are searched together."""
+    return {place: encode_private(redact(decode(texts[place]))) for place in set(suspects(texts))}
 
 
-def own_names(text: str) -> str:
-    """Return the JSON of an object without the underscores that `orchestrator.log` appended to clashing names."""
-    return encode_private({own_name(name): value for name, value in decode(text).items()})
+def own_names(texts: Sequence[str]) -> Mapping[int, str]:
+    """Return the JSON of objects without the underscores that `orchestrator.log` appended to clashing names, by index."""
+    return {
+        place: encode_private({own_name(name): value for name, value in decode(text).items()})
+        for place, text in enumerate(texts)
+    }
 
 
 def own_name(name: str) -> str:
@@ -176,12 +177,17 @@ def own_name(name: str) -> str:
     return name[:-1] if name.endswith("_") and name.rstrip("_") in HEADER else name
 
 
-FUNCTIONS: dict[str, Callable[[str], str]] = {"clean_json": clean_json, "own_names": own_names}
+FUNCTIONS: dict[str, Callable[[Sequence[str]], Mapping[int, str]]] = {"clean_json": clean_json, "own_names": own_names}
+"""Each takes the texts of a batch, and returns those that it changes, by index."""
 
 
-def _over(function: Callable[[str], str]) -> Callable[[Any], Any]:
+def _over(function: Callable[[Sequence[str]], Mapping[int, str]]) -> Callable[[Any], Any]:
     def over(column: Any) -> Any:
+        texts: list[str | None] = column.to_pylist()
+        changed = function([text or "" for text in texts])
+        if not changed:
+            return column
         arrow: Any = import_module("pyarrow")
-        return arrow.array([None if text is None else function(text) for text in column.to_pylist()], arrow.string())
+        return arrow.array([changed.get(place, text) for place, text in enumerate(texts)], arrow.string())
 
     return over

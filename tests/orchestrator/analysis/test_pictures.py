@@ -152,7 +152,7 @@ def test_a_picture_has_a_bounded_number_of_marks(vast: Run, name: str) -> None:
     drawn = picture(vast, name)
 
     assert marks(drawn.spec) < 12_000
-    assert len(drawn.svg()) < 2_500_000
+    assert len(drawn.svg()) < 700_000
 
 
 def test_a_restart_map_shows_a_storm_as_one_cross_with_its_number(diary: Diary) -> None:
