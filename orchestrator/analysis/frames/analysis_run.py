@@ -117,6 +117,10 @@ class Run:
         """Return the rows of a query over the frames."""
         return self.execute(query, list(parameters)).fetchall()
 
+    def near(self, frame: str, harness: str, first: int, last: int) -> str:
+        """Return what to read the rows of `steps` or `effects` about some steps of one harness from, and maybe other rows."""
+        return f"({FRAMES[frame](self.source.near(harness, first, last))})" if isinstance(self.source, StoreSource) else frame
+
     def execute(self, query: str, values: list[Any] | dict[str, Any]) -> DuckDBPyConnection:
         """Execute a query over the frames; its result must be fetched before the next one.
 

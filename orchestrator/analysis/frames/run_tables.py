@@ -21,6 +21,7 @@ Invariant: no sum of time or money and no rate includes copied steps, or time wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from weakref import WeakSet
 
 from orchestrator.analysis.frames.analysis_run import Run, once_a_run
 from orchestrator.analysis.sources import StoreSource
@@ -56,6 +57,16 @@ _LIVES = f"""
     LEFT JOIN (SELECT harness, max(step) AS step FROM heard WHERE kind = 'forked' GROUP BY harness) f ON f.harness = g.harness
     WHERE g.attempt > 0 WINDOW one AS (PARTITION BY g.harness ORDER BY g.attempt)
 """
+_FIELDS_HEARD = ", ".join(f"'{name}': \"{name}\"" for name in HEARD)
+_TOLD = (*LIFE, *APPROVALS)
+_GATHERED = f"""
+    CREATE OR REPLACE TEMP TABLE gathered AS
+    SELECT harness, attempt, count(*) AS count, sum(seq) AS seqs, min("timestamp") AS first, max("timestamp") AS last,
+           count(*) FILTER (kind = 'step') AS steps, min(step) FILTER (kind = 'step') AS first_step,
+           max(step) FILTER (kind = 'step') AS last_step,
+           list({{{_FIELDS_HEARD}}})
+               FILTER (kind IN ({among(_TOLD)})) AS told
+"""
 
 
 @once_a_run
@@ -63,6 +74,29 @@ def gather(run: Run) -> None:
     """Create the tables `gathered`, `heard` and `lives`, unless they exist."""
     if not run.source.stands(_sweep(run)) and not run.source.stands(_sweep(run, is_last=True)):
         raise AssertionError("a prepared sweep must be valid")
+    _derive(run)
+
+
+def outline(run: Run) -> None:
+    """Create the same tables, unless they exist; of a store without figures from the bodies of steps, which takes a quarter.
+
+    A question that needs those columns calls `gather` before, and fails otherwise, since they do not exist.
+    """
+    if not isinstance(run.source, StoreSource):
+        gather(run)
+    elif run not in _derived:
+        rest = tuple(kind for kind in KINDS if kind not in _TOLD)
+        read = run.source.own(_TOLD, {"cause": "VARCHAR", "id": "VARCHAR"}), run.source.sweep(rest, {})
+        run.carry_out(f"{_GATHERED} FROM ({' UNION ALL BY NAME '.join(read)}) GROUP BY harness, attempt")
+        _derive(run)
+
+
+_derived: WeakSet[Run] = WeakSet()
+"""Runs that have the tables."""
+
+
+def _derive(run: Run) -> None:
+    _derived.add(run)
     run.rows("""
         CREATE OR REPLACE TEMP TABLE heard AS
         SELECT harness, attempt, unnest(told, max_depth := 2) FROM gathered WHERE told IS NOT NULL
@@ -76,17 +110,12 @@ def _sweep(run: Run, *, is_last: bool = False) -> tuple[int, int] | None:
 
     took = "STRUCT(" + ", ".join(f'"{part}" BIGINT' for part in _PARTS) + ")"
     every = run.source.sweep(KINDS, {"took_us": took, "outcome": "VARCHAR", "cause": "VARCHAR", "id": "VARCHAR"})
-    fields = ", ".join(f"'{name}': \"{name}\"" for name in HEARD)
     sums = ", ".join(f'coalesce(sum(took_us."{part}"), 0)::BIGINT AS {part}_us' for part in _PARTS)
     query = f"""
-        CREATE OR REPLACE TEMP TABLE gathered AS
-        SELECT harness, attempt, count(*) AS count, sum(seq) AS seqs, min("timestamp") AS first, max("timestamp") AS last,
-               count(*) FILTER (kind = 'step') AS steps, min(step) FILTER (kind = 'step') AS first_step,
-               max(step) FILTER (kind = 'step') AS last_step, count(*) FILTER (kind = 'intent') AS intents,
+        {_GATHERED}, count(*) FILTER (kind = 'intent') AS intents,
                histogram(outcome) FILTER (kind = 'outcome') AS outcomes, {sums},
                list(took_us."work") FILTER (took_us IS NOT NULL) AS works,
-               list(took_us."commit") FILTER (took_us."commit" IS NOT NULL) AS commits,
-               list({{{fields}}}) FILTER (kind IN ({among((*LIFE, *APPROVALS))})) AS told
+               list(took_us."commit") FILTER (took_us."commit" IS NOT NULL) AS commits
         FROM ({every}) GROUP BY harness, attempt
     """
     try:
@@ -102,7 +131,7 @@ def _sweep(run: Run, *, is_last: bool = False) -> tuple[int, int] | None:
 @once_a_run
 def say(run: Run) -> None:
     """Create the table `said`, unless it exists."""
-    run.rows(f"CREATE OR REPLACE TEMP TABLE said AS {run.source.own((*LIFE, *APPROVALS), FIELDS)}")
+    run.rows(f"CREATE OR REPLACE TEMP TABLE said AS {run.source.own(_TOLD, FIELDS)}")
 
 
 OWN = "(SELECT s.* FROM steps s JOIN remaining r ON r.harness = s.harness WHERE s.step_number > r.copied)"
@@ -140,7 +169,7 @@ _CUT = """
 @once_a_run
 def look(run: Run) -> None:
     """Create the tables `remaining` and `kept`, unless they exist."""
-    gather(run)
+    outline(run)
     run.carry_out(_REMAINING)
     run.carry_out(_KEPT.format(lived=_LIVED))
     if run.rows(f"SELECT 1 FROM ({_LIVED}) WHERE NOT is_whole LIMIT 1"):

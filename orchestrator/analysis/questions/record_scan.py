@@ -16,7 +16,7 @@ from attrs import frozen
 from harnesses.diagnostics.author_frames import rank_of
 from harnesses.errors import one_of
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.frames.run_tables import FIELDS, HEARD, gather, say
+from orchestrator.analysis.frames.run_tables import FIELDS, HEARD, outline, say
 from orchestrator.analysis.sources import StoreSource
 from orchestrator.analysis.sources.source_reading import LIFE
 from orchestrator.errors import StoreError, UsageError
@@ -82,7 +82,7 @@ def harnesses(run: Run, harness: str | None = None) -> list[str]:
     Raises:
         UsageError: the run has no such harness.
     """
-    gather(run)
+    outline(run)
     names = [row[0] for row in run.rows("SELECT DISTINCT harness FROM gathered WHERE harness <> '' ORDER BY harness")]
     if harness is None:
         return names
@@ -98,7 +98,7 @@ def said(run: Run, names: Iterable[str], *, fully: bool = True) -> dict[str, lis
     Args:
         fully: whether to read all fields, or only those of `HEARD`.
     """
-    gather(run)
+    outline(run)
     if fully:
         say(run)
     columns = ("harness", "attempt", *HEARD, *(name for name in FIELDS if fully and name not in HEARD))
@@ -112,7 +112,7 @@ def said(run: Run, names: Iterable[str], *, fully: bool = True) -> dict[str, lis
 
 def ended_at(run: Run) -> datetime | None:
     """Return the time of the last record; None for an empty run."""
-    gather(run)
+    outline(run)
     last: Any = run.rows("SELECT max(last) FROM gathered")[0][0]
     return last if isinstance(last, datetime) else None
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator.analysis.answers.answer import Answer, Cell, Table, moment, number, seconds, share
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.frames.run_tables import OWN, look, what_is_gone
+from orchestrator.analysis.frames.run_tables import OWN, gather, look, what_is_gone
 from orchestrator.analysis.questions.record_scan import harnesses
 
 MOST = 20
@@ -69,6 +69,7 @@ def answer(run: Run, *, harness: str | None = None, limit: int = MOST) -> Answer
     Raises:
         UsageError: there is no such harness.
     """
+    gather(run)
     names = harnesses(run, harness)
     look(run)
     given = [names, limit]

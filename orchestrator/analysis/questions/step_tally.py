@@ -14,7 +14,7 @@ from typing import Any
 from attrs import frozen
 
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.frames.run_tables import look
+from orchestrator.analysis.frames.run_tables import gather, look
 from orchestrator.analysis.questions.record_scan import Stand, harnesses, open_approvals, said, standings
 
 _TOOK = ("work", "agent", "effects", "waiting", "commit", "held")
@@ -105,6 +105,7 @@ def tallies(run: Run, harness: str | None = None) -> list[Tally]:
     Raises:
         UsageError: there is no such harness.
     """
+    gather(run)
     names = harnesses(run, harness)
     where, given = ("harness = ?", [harness]) if harness is not None else ("harness <> ''", [])
 

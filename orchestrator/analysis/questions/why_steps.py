@@ -20,16 +20,18 @@ from orchestrator.text.terminal_text import one_line
 _STEPS = """
     SELECT seq, "timestamp", attempt, step_number, work_s, agent_s, effects_s, waiting_s, summary, left(output::VARCHAR, 400),
            delta::VARCHAR
-    FROM steps WHERE harness = ? AND step_number BETWEEN ? AND ? ORDER BY step_number
+    FROM {steps} WHERE harness = ? AND step_number BETWEEN ? AND ? ORDER BY step_number
 """
 _EFFECTS = """
-    SELECT seq, "timestamp", step_number, key, outcome, reason, idempotent OR keep, attempt FROM effects
+    SELECT seq, "timestamp", step_number, key, outcome, reason, idempotent OR keep, attempt FROM {effects}
     WHERE harness = ? AND step_number BETWEEN ? AND ? ORDER BY seq
 """
 _MESSAGES = """
     SELECT seq, "timestamp", sender, harness, left(message::VARCHAR, 300), consumed_step FROM messages
     WHERE harness = ? OR sender = ? ORDER BY seq
 """
+_ANY_MESSAGE = 'SELECT 1 FROM ({messages}) WHERE harness = ? OR "from" = ? LIMIT 1'
+"""What the frame takes a pass over all steps for, to find out which messages they have consumed."""
 _MADE = """
     SELECT m.seq, max(s.step_number) FROM (SELECT seq, sender, "timestamp" AS at FROM messages WHERE list_contains(?, seq)) m
     LEFT JOIN (SELECT harness, "timestamp" AS at, step_number FROM steps WHERE list_contains(?, harness)) s
@@ -117,10 +119,12 @@ class Around:
 
 def around(run: Run, name: str, number: int) -> Around:
     """Return the records around step `number`, recorded or in progress."""
-    found = {row[3]: StepFact(*row) for row in run.rows(_STEPS, [name, number - 1, number])}
+    steps, effects_read = (run.near(frame, name, number - 1, number) for frame in ("steps", "effects"))
+    found = {row[3]: StepFact(*row) for row in run.rows(_STEPS.format(steps=steps), [name, number - 1, number])}
     step, before = found.get(number), found.get(number - 1)
-    effects = [EffectFact(*row) for row in run.rows(_EFFECTS, [name, number, number])]
-    messages = [MessageFact(*row) for row in run.rows(_MESSAGES, [name, name])]
+    effects = [EffectFact(*row) for row in run.rows(_EFFECTS.format(effects=effects_read), [name, number, number])]
+    is_told = run.rows(_ANY_MESSAGE.format(messages=run.source.own(("message",), {"from": "VARCHAR"})), [name, name])
+    messages = [MessageFact(*row) for row in run.rows(_MESSAGES, [name, name])] if is_told else []
     mine = [one for one in messages if one.sender == name and (before is None or one.at > before.at)]
     sent = [one for one in mine if step is None or one.at <= step.at]
     mine = [one for one in messages if one.to == name]

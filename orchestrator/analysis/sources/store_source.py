@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,7 @@ class StoreSource:
             db.execute("BEGIN")
             (self._last_seq,) = db.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()
             names = [name for (name,) in db.execute("SELECT name FROM harnesses")]
+        self._records = "records"
         self._secret_names = [(name, shown) for name in names if (shown := redact_text(name)) != name]
 
     def prepare(self, db: DuckDBPyConnection) -> None:
@@ -69,6 +71,16 @@ class StoreSource:
         which = f"kind NOT IN ({among(stored_kinds(kinds))})" if kinds else "true"
         return f"SELECT {_listed(RECORD)}, json({cleaned('body')}) AS body FROM ({self._rows(which)})"
 
+    def near(self, harness: str, first: int, last: int) -> StoreSource:
+        """Return a source of the steps and effects of some steps of one harness alone, found by the store's indexes."""
+        names = [name for name, shown in self._secret_names if shown == harness] or [harness]
+        which = f"harness IN (SELECT id FROM harnesses WHERE name IN ({among(names)})) AND step BETWEEN {first} AND {last}"
+        found = " UNION ".join(f"SELECT seq FROM {index} WHERE {which}" for index in ("step_index", "effect_index"))
+        tail = f"SELECT seq FROM records WHERE seq > (SELECT indexed_seq FROM meta) AND {which}"
+        near = copy(self)
+        near._records = f"(SELECT * FROM records WHERE seq IN ({found} UNION {tail}))"
+        return near
+
     def close(self) -> None:
         read_no_more(self._path, self._move)
         self._db = None
@@ -76,6 +88,8 @@ class StoreSource:
             self._copy.cleanup()
 
     def _of(self, kinds: Sequence[str], fields: Mapping[str, str], rows: Callable[[str], str]) -> str:
+        if not fields:  # Bodies are not even read.
+            return f"SELECT {_listed(RECORD)} FROM ({self._all_rows(f'kind IN ({among(stored_kinds(kinds))})')})"
         parts: list[str] = []
         others = [kind for kind in kinds if kind != "step"]
         if others:
@@ -99,7 +113,7 @@ class StoreSource:
 
     def _rows(self, which: str) -> str:
         """Return a query executed by SQLite: it starts at once, is in order, and reads only the requested rows."""
-        inner = f"SELECT {_COLUMNS} FROM records r WHERE seq <= {self._last_seq} AND {which}"
+        inner = f"SELECT {_COLUMNS} FROM {self._records} r WHERE seq <= {self._last_seq} AND {which}"
         return f"""
             SELECT seq::BIGINT AS seq, make_timestamp(time_us::BIGINT) AS "timestamp", coalesce(run, '') AS run,
                    {self._shown("coalesce(name, '')")} AS harness, attempt::INTEGER AS attempt, step::BIGINT AS step,
