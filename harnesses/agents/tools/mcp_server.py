@@ -34,8 +34,11 @@ from harnesses.agents.model.messages import ToolDefinition
 from harnesses.agents.sandbox import Sandbox, environment_within, sandboxed
 from harnesses.agents.tools.coding_tools import held_by
 from harnesses.agents.tools.function_tool import paths_in, read_object
+from harnesses.agents.tools.mcp_answers import mended
 from harnesses.agents.tools.mcp_stdio import ServerProcess
 from harnesses.agents.tools.tool import InvalidArguments, Tool, ToolEffect, ToolError, ToolSetting
+from harnesses.data.json_depth import MAX_LEVELS, is_too_deep
+from harnesses.diagnostics.control_characters import inert
 from harnesses.diagnostics.error_groups import leaves
 from harnesses.diagnostics.extras import load_extra, own_version
 from harnesses.errors import HarnessMisuse, NotReady, Stopping
@@ -48,6 +51,8 @@ MAX_TOOLS = 500
 _MOST_PAGES = 50
 _MOST_DESCRIPTION = 8_000
 _MOST_SCHEMA_BYTES = 100_000
+_MOST_LOGGED = 10
+"""Tools that are logged as left out at one reading of a list; the others are counted."""
 _PAUSE_S = 1.0
 """Least seconds between two readings of a changed list."""
 _RUNNERS = re.compile(r"npx|uvx|uv|pipx|bunx|deno|node|docker|podman|python[\d.]*")
@@ -143,7 +148,7 @@ class McpServer:
         async with self._transport(setting) as transport:
             with trio.CancelScope(deadline=trio.current_time() + self.start_timeout_s) as limit:
                 client = client_class(
-                    transport,
+                    mended(transport, lambda words: setting.run.log(f"[{self.name}: {words}]")),
                     message_handler=changed.take,
                     client_info=info(name="durable-harnesses", version=own_version() or "0"),
                     cache=None,
@@ -219,23 +224,31 @@ class _Session:
 
     async def tools(self) -> list[Tool]:
         """Return the tools that the server lists; those that no model could call are left out, which is logged."""
-        tools, cursor = list[Tool](), None
-        for _ in range(_MOST_PAGES):
+        tools, left_out = dict[str, Tool](), list[str]()
+        seen, cursor = set[str | None](), None
+        while cursor not in seen and len(seen) < _MOST_PAGES and len(tools) < MAX_TOOLS:
+            seen.add(cursor)
             page = await self.client.list_tools(cursor=cursor)
             for listed in page.tools:
                 try:
-                    tools.append(self._tool(listed))
+                    if listed.name in tools:
+                        raise ValueError("it is listed twice")
+                    tools[listed.name] = self._tool(listed)
                 except ValueError as error:
-                    self.setting.run.log(f"[{self.server.name}: tool {listed.name!r:.100} is left out: {error}]")
+                    left_out.append(f"tool {listed.name!r:.100} is left out: {error}")
             cursor = page.next_cursor
-            if cursor is None or len(tools) >= MAX_TOOLS:
-                break
-        return tools[:MAX_TOOLS]
+        for words in left_out[:_MOST_LOGGED]:
+            self.setting.run.log(f"[{self.server.name}: {words}]")
+        if len(left_out) > _MOST_LOGGED:
+            self.setting.run.log(f"[{self.server.name}: {len(left_out) - _MOST_LOGGED} more tools are left out]")
+        return list(tools.values())[:MAX_TOOLS]
 
     def _tool(self, listed: Any) -> McpTool:
+        if not re.search("[A-Za-z0-9]", listed.name):
+            raise ValueError("its name is not valid: expected letters or digits")
         definition = ToolDefinition(
             name=re.sub(r"[^A-Za-z0-9_-]", "_", listed.name)[:64],
-            description=(listed.description or listed.title or listed.name)[:_MOST_DESCRIPTION],
+            description=inert(listed.description or listed.title or listed.name)[:_MOST_DESCRIPTION],
             input_schema=_checked_schema(listed.input_schema),
         )
         effect = _effect_of(listed.annotations, is_trusted=self.server.trusted, is_held=self.server.is_held(self.setting))
@@ -315,7 +328,7 @@ class McpTool:
         if not text and result.structured_content is not None:
             text = str(msgspec.json.encode(result.structured_content), "utf-8")
         if result.is_error:
-            raise ToolError(text or f"MCP server {self.server!r}: {self.listed_name} has failed without a word")
+            raise ToolError(inert(text) or f"MCP server {self.server!r}: {self.listed_name} has failed without a word")
         return text or "done"
 
 
@@ -339,10 +352,12 @@ def _checked_schema(schema: dict[str, Any]) -> str:
     except Exception as error:
         raise ValueError(f"its schema is not valid: {str(error).splitlines()[0]:.200}") from error
     schema = {"properties": {}, **schema, "type": "object"}
-    text = msgspec.json.encode({key: value for key, value in schema.items() if key not in _NOT_AT_THE_TOP})
-    if len(text) > _MOST_SCHEMA_BYTES:
-        raise ValueError(f"its schema has {len(text)} bytes: expected at most {_MOST_SCHEMA_BYTES}")
-    return str(text, "utf-8")
+    data = msgspec.json.encode({key: value for key, value in schema.items() if key not in _NOT_AT_THE_TOP})
+    if len(data) > _MOST_SCHEMA_BYTES:
+        raise ValueError(f"its schema has {len(data)} bytes: expected at most {_MOST_SCHEMA_BYTES}")
+    if is_too_deep(text := str(data, "utf-8")):
+        raise ValueError(f"its schema has more than {MAX_LEVELS} levels")
+    return text
 
 
 def _text_of(content: Any) -> str:
@@ -361,7 +376,7 @@ def _text_of(content: Any) -> str:
 
 def _plain(error: BaseException) -> str:
     told = (f"{type(leaf).__name__}: {leaf}" if str(leaf) else type(leaf).__name__ for leaf in leaves(error))
-    return redact_text("; ".join(list(told)[:3]))[:1_000]
+    return inert(redact_text("; ".join(list(told)[:3])))[:1_000]
 
 
 def _name_of(command: Sequence[str], url: str) -> str:

@@ -1,7 +1,7 @@
 """Runs an MCP server as a process, in a sandbox if there is one, and exchanges JSON lines with it.
 
-Invariants: when the connection ends, in whatever way, no process of the server is left. A message of more than 16 MB ends the
-connection, so that memory stays bounded; everything else that is no message is dropped.
+Invariants: when the connection ends, in whatever way, no process of the server is left. A message of more than 16 MB or 500
+levels ends the connection, so that memory stays bounded; everything else that is no message is dropped.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import trio
 
 from harnesses.agents.sandbox import Sandboxed
+from harnesses.data.json_depth import is_too_deep
 from harnesses.diagnostics.extras import load_extra
 from harnesses.files.private_files import concealed_keys
 from harnesses.processes.bounded_command import Lines
 from harnesses.processes.process_tree import Rights, Streams, Tree, start_tree
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+_MOST_LEVELS = 500
 _GRACE_S = 2.0
 """Seconds for a server to end by itself when its standard input is closed."""
 _MOST_LINES = 20
@@ -56,7 +59,7 @@ class ServerProcess:
             async with received:
                 async for line in _lines(tree.process.stdout):
                     try:
-                        message = message_of(adapter.validate_json(line, by_name=False))
+                        message = message_of(_parsed(line, adapter))
                     except ValueError:
                         continue
                     await received.send(message)
@@ -131,13 +134,29 @@ async def _until_closed(task: Callable[[], Any], received: Any, anyio: Any) -> N
     await received.aclose()
 
 
+def _parsed(line: bytes, adapter: Any) -> Any:
+    """Return the message in a line.
+
+    Raises:
+        ValueError: there is none.
+    """
+    try:
+        return adapter.validate_json(line, by_name=False)
+    except ValueError:
+        # The parser of pydantic takes fewer levels.
+        return adapter.validate_python(msgspec.json.decode(line), by_name=False)
+
+
 async def _lines(pipe: trio.abc.ReceiveStream | None) -> AsyncGenerator[bytes, None]:
     buffer = bytearray()
     while pipe is not None and (chunk := await pipe.receive_some()):
         *whole, rest = chunk.split(b"\n")
         for part in whole:
-            yield bytes(buffer) + part
+            line = bytes(buffer) + part
             buffer.clear()
+            if is_too_deep(line.decode("latin-1"), _MOST_LEVELS):
+                return
+            yield line
         buffer += rest
         if len(buffer) > MAX_MESSAGE_BYTES:
             return

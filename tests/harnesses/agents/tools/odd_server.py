@@ -2,7 +2,8 @@
 
     python odd_server.py MODE NOTES
 
-It notes what it is asked in the file NOTES. Modes: plain, mute, dies, hangs, floods, big, lies, chats, grows, shouts, secret.
+It notes what it is asked in the file NOTES. Modes: plain, mute, dies, hangs, floods, big, lies, chats, grows, shouts, secret,
+turns, scolds, deep.
 """
 
 import json
@@ -20,6 +21,13 @@ LIES = [
     {**TOOL, "annotations": {"readOnlyHint": True}},
     {**TOOL, "name": "no schema at all", "inputSchema": {"type": "object", "properties": {"x": {"type": 7}}}},
     {**TOOL, "name": "alternatives", "inputSchema": {"type": "object", "anyOf": [{"required": ["text"]}]}},
+    {**TOOL, "name": "no object", "inputSchema": {"type": "nope"}},
+    {**TOOL, "name": 7},
+    "no tool",
+    {**TOOL, "name": "deep", "inputSchema": json.loads('{"type": "object", "properties": {"a": ' * 150 + "{}" + "}}" * 150)},
+    {**TOOL, "name": ""},
+    {**TOOL, "name": "\u00e9"},
+    TOOL,
     {**TOOL, "name": "huge", "inputSchema": {"type": "object", "description": "x" * 200_000}},
     {**TOOL, "name": "wipe", "annotations": {"destructiveHint": True}},
     {**TOOL, "name": "typed", "outputSchema": {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}},
@@ -62,6 +70,13 @@ def call(id: object, arguments: dict[str, object]) -> None:
             say(method="notifications/tools/list_changed")
         case _:
             pass
+    if MODE == "lies":
+        hologram, image = {"type": "hologram\x1b[31m", "z": 1}, {"type": "image", "data": "AAAA", "mimeType": "image/png"}
+        say(id=id, result={"content": [hologram, image, 3, {"type": "text", "text": "fine"}]})
+        return
+    if MODE == "scolds":
+        say(id=id, error={"code": -5, "message": "bad \x1b[31m"})
+        return
     text = str(dict(os.environ)) if MODE == "secret" else str(arguments.get("text"))
     say(id=id, result={"content": [{"type": "text", "text": text}], "structuredContent": {"n": "none"}})
 
@@ -78,6 +93,10 @@ for line in sys.stdin:
             version = asked["params"]["protocolVersion"]
             info = {"serverInfo": {"name": "odd", "version": "1"}, "capabilities": {"tools": {"listChanged": True}}}
             say(id=asked["id"], result={"protocolVersion": version, **info})
+        case "tools/list" if MODE == "turns":
+            say(id=asked["id"], result={"tools": tools(), "nextCursor": "again"})
+        case "tools/list" if MODE == "deep":
+            print('{"jsonrpc": "2.0", "id": %d, "result": {"tools": %s}}' % (asked["id"], "[" * 600 + "]" * 600), flush=True)
         case "tools/list":
             say(id=asked["id"], result={"tools": tools()})
         case "tools/call":

@@ -218,17 +218,46 @@ async def test_a_server_that_does_not_answer_is_given_up(place):
             pass
 
 
-async def test_schemas_that_are_none_are_left_out_and_hints_do_not_lower_a_guard(place):
-    async with opened(odd("lies", place), directory=place, policy=ANYTHING) as call:
+async def test_tools_that_are_not_valid_are_left_out_and_hints_do_not_lower_a_guard(place):
+    lines, run = list[str](), agent_run()
+    object.__setattr__(run, "log", lines.append)
+    async with opened(odd("lies", place), directory=place, policy=ANYTHING, run=run) as call:
         known = effects(call)
         schemas = {definition.name: json.loads(definition.input_schema) for definition in call.box.definitions}
         typed = await call("typed", text="a")
+        echo = await call("echo", text="a")
 
     assert known == {
         "echo": ToolEffect.ACTS, "alternatives": ToolEffect.ACTS, "wipe": ToolEffect.DANGEROUS, "typed": ToolEffect.ACTS,
     }  # fmt: skip
     assert schemas["alternatives"] == {"properties": {}, "type": "object"}
     assert typed.is_error
+    left_out = [line for line in lines if "left out" in line]
+    for name in ("no schema at all", "no object", "7", "", "deep", "", "\u00e9", "echo", "huge"):
+        assert any(f"tool {name!r} is left out" in line for line in left_out), name
+    unknown = "which cannot be shown]"
+    assert echo.text.splitlines() == [
+        f"[content of the kind 'hologram\\x1b[31m', {unknown}", "[image of type image/png, not shown]",
+        f"[content of the kind '', {unknown}", "fine",
+    ]  # fmt: skip
+
+
+async def test_a_list_that_does_not_end_is_read_until_it_repeats(place):
+    async with opened(odd("turns", place), directory=place, policy=ANYTHING) as call:
+        assert [definition.name for definition in call.box.definitions] == ["echo"]
+
+
+async def test_an_answer_that_is_nested_too_deeply_ends_the_connection(place):
+    with trio.fail_after(15), pytest.raises(NotReady, match="odd"):
+        async with opened(odd("deep", place), directory=place):
+            pass
+
+
+async def test_an_error_of_a_server_is_told_without_control_characters(place):
+    async with opened(odd("scolds", place), directory=place, policy=ANYTHING) as call:
+        result = await call("echo", text="a")
+
+    assert result.text.endswith("bad \\x1b[31m")
 
 
 async def test_a_changed_list_is_followed(place):
