@@ -37,6 +37,8 @@ MAX_SLICES = 100_000
 """Slices of a feed that are read for one call."""
 MAX_WANTED = 100
 """Orders that one turn may want."""
+LARGEST = Decimal(10**15)
+"""Units and price of an order: more, or a price that is smaller than its inverse, is taken for a mistake."""
 
 
 def trading_tools(*, venue: Venue | None = None, orders: bool = False) -> tuple[FunctionTool, ...]:
@@ -229,8 +231,10 @@ async def order(
         reason: why, for the record.
     """
     quote = _chosen(market_of(setting), [symbol])[symbol]
-    if units <= 0 or quote.whole(units) != units:
-        raise ToolError(f"units: expected a multiple of the lot {quote.lot} above 0, got {units}")
+    if not units.is_finite() or not ZERO < units <= LARGEST or quote.whole(units) != units:
+        raise ToolError(f"units: expected a multiple of the lot {quote.lot} above 0, at most {LARGEST:,}, got {units:.30}")
+    _check_price("limit_price", limit_price, kind, "limit")
+    _check_price("stop_price", stop_price, kind, "stop")
     wanted = Order(symbol, Side(side), units, OrderKind(kind), limit_price, stop_price, reason)
     known = wanted_orders(setting.run)
     if wanted in known:
@@ -239,6 +243,20 @@ async def order(
         raise ToolError(f"expected at most {MAX_WANTED} orders at a time; finish your answer")
     await setting.run.once(_key(len(known) + 1), _want, wanted, idempotent=True)
     return f"order {len(known) + 1} is wanted; it is placed after your answer if the limits allow it"
+
+
+def _check_price(name: str, price: Decimal | None, kind: str, needed_by: str) -> None:
+    """Check that an order has a price exactly if its kind needs one.
+
+    Raises:
+        ToolError: it has not, or the price is not possible.
+    """
+    if kind != needed_by:
+        if price is not None:
+            raise ToolError(f"{name}: expected none for a {kind} order, got {price:.30}; leave it out, or set `kind`")
+    elif price is None or not price.is_finite() or not 1 / LARGEST < price <= LARGEST:
+        got = "none" if price is None else f"{price:.30}"
+        raise ToolError(f"{name}: expected a price above 0, which a {kind} order needs, got {got}; correct it, or the kind")
 
 
 async def list_orders(setting: ToolSetting) -> list[Order]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import product
 from typing import Any
 
 import pytest
@@ -100,6 +101,22 @@ async def test_an_order_beyond_the_limits_is_refused_by_the_harness(autojump_clo
         ({"symbol": "A", "side": "buy", "units": "0"}, "expected a multiple of the lot 1 above 0"),
         ({"symbol": "A", "side": "buy", "units": "1.5"}, "expected a multiple of the lot 1 above 0"),
         ({"symbol": "A", "side": "hold", "units": "1"}, "argument `side`"),
+        *(
+            ({"symbol": "A", "side": "buy", "units": units}, "units: expected a multiple of the lot 1 above 0, at most")
+            for units in ("NaN", "sNaN", "Infinity", "-Infinity", "1e30", 10**25, "-0", -5)
+        ),
+        *(
+            (
+                {"symbol": "A", "side": "buy", "units": 1, "kind": kind, f"{kind}_price": price},
+                f"{kind}_price: expected a price",
+            )
+            for kind, price in product(("limit", "stop"), (None, "NaN", "Infinity", -1, 0, "1e-400", "1e30"))
+        ),
+        ({"symbol": "A", "side": "buy", "units": 1, "limit_price": 5}, "limit_price: expected none for a market order, got 5"),
+        (
+            {"symbol": "A", "side": "buy", "units": 1, "kind": "limit", "limit_price": 5, "stop_price": 4},
+            "stop_price: expected none",
+        ),
     ],
 )
 async def test_an_order_that_is_none_is_told(order, told, autojump_clock):
@@ -107,6 +124,7 @@ async def test_an_order_that_is_none_is_told(order, told, autojump_clock):
         result = await call("order", **order)
         assert result.is_error
         assert told in result.text
+        assert (await call("wanted_orders")).text == "[]"
 
     harness = await trade(want)
 
