@@ -96,7 +96,7 @@ for line in sys.stdin:
         case "tools/list" if MODE == "turns":
             say(id=asked["id"], result={"tools": tools(), "nextCursor": "again"})
         case "tools/list" if MODE == "deep":
-            print('{"jsonrpc": "2.0", "id": %d, "result": {"tools": %s}}' % (asked["id"], "[" * 600 + "]" * 600), flush=True)
+            print(f'{{"jsonrpc": "2.0", "id": {asked["id"]}, "result": {{"tools": {"[" * 600 + "]" * 600}}}}}', flush=True)
         case "tools/list":
             say(id=asked["id"], result={"tools": tools()})
         case "tools/call":
