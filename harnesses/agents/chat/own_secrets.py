@@ -51,5 +51,5 @@ def _holds(arguments: str) -> bool:
     try:
         # A letter may be written as an escape.
         return holds_known_secret(str(msgspec.json.encode(msgspec.json.decode(arguments)), "utf-8"))
-    except (msgspec.MsgspecError, UnicodeError):
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return False

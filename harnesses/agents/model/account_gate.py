@@ -164,6 +164,10 @@ class AccountGate:
         if tightest != self._limiter.limits:
             self._limiter = _Limiter(tightest, trio.current_time())
 
+    def is_open_for(self, tokens: int) -> bool:
+        """Return whether a request that enters now goes at once."""
+        return not self._line and self._ready_at(tokens, now := trio.current_time()) <= now
+
     async def enter(
         self,
         owner: str,
@@ -270,7 +274,7 @@ class AccountGate:
     def _serve(self) -> None:
         """Let everything through that may go now."""
         now = trio.current_time()
-        while self._line and self._ready_at(self._line.first(), now) <= now:
+        while self._line and self._ready_at(self._line.first().tokens, now) <= now:
             waiter = self._line.take()
             is_probe = self.closure is not None
             self._is_probed = self._is_probed or is_probe
@@ -280,9 +284,9 @@ class AccountGate:
             waiter.place = Place(waiter.tokens, is_probe, self._era)
             waiter.wake.set()
 
-    def _ready_at(self, waiter: _Waiter, now: float) -> float:
+    def _ready_at(self, tokens: int, now: float) -> float:
         """Return when the first in line may go; infinite if another request has to end first."""
-        limits_at = self._limiter.ready_at(waiter.tokens, now)
+        limits_at = self._limiter.ready_at(tokens, now)
         if self.closure is not None:
             return inf if self._is_probed else max(self.closure.probe_at, limits_at)
         concurrent = self._limiter.limits.concurrent
@@ -307,7 +311,7 @@ class AccountGate:
         if self._timer is None:
             self._timer = waiter
         if self._timer is waiter:
-            until = min(until, self._ready_at(self._line.first(), trio.current_time()))
+            until = min(until, self._ready_at(self._line.first().tokens, trio.current_time()))
         waiter.wake = trio.Event()
         with trio.CancelScope(deadline=until):
             await waiter.wake.wait()
@@ -324,7 +328,7 @@ class AccountGate:
             seconds = max(self.closure.probe_at - now, 0.0)
             reason, key = f"{self.name}: {self.closure.error}", f"closed {self.closure.since}"
         else:
-            seconds = self._ready_at(waiter, now) - now
+            seconds = self._ready_at(waiter.tokens, now) - now
             seconds = 0.0 if seconds == inf else seconds
             reason = key = f"{self.name}: rate limit of this program"
             if seconds < SHOWN_S:

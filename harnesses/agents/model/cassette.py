@@ -160,6 +160,11 @@ class _Recording:
     def account(self) -> str:
         return self._provider.account
 
+    async def prepare(self) -> None:
+        prepare = getattr(self._provider, "prepare", None)
+        if prepare is not None:
+            await prepare()
+
     def note_failure(self, request: ModelRequest, error: ProviderError) -> None:
         """Write down that a call has failed for good."""
         kind = next(each.__name__ for each in type(error).__mro__ if each.__module__ == ProviderError.__module__)

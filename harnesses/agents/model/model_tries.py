@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from decimal import Decimal
 from random import Random
 from typing import TypeAlias
@@ -38,6 +38,13 @@ Tell: TypeAlias = Callable[[StreamEvent | StreamRestarted], None]
 """Called with each streamed event; must neither wait nor raise."""
 
 
+Hold: TypeAlias = Callable[[bool], Awaitable[None]]
+"""Called before a request waits at the gate (False), and before it is sent (True)."""
+
+
+async def _hold_nothing(is_sent: bool) -> None: ...
+
+
 _DEADLINE_S = 0.1
 """A deadline is moved only by more than this, since that takes time for each part of an answer."""
 
@@ -71,12 +78,20 @@ class CallMeter:
     """Requests sent."""
     waited_s: float = 0.0
     """Seconds spent waiting before requests."""
+    hold: Hold = _hold_nothing
+    """Sees to it that what the call may cost is reserved."""
+    _new: tuple[ModelUsage, Decimal] = (ModelUsage(), Decimal(0))
 
     def add(self, model: PricedModel, usage: ModelUsage) -> None:
         """Add the tokens of a try, and their cost."""
-        self.usage += usage
-        if model.price is not None:
-            self.cost += model.price.cost(usage)
+        cost = Decimal(0) if model.price is None else model.price.cost(usage)
+        self.usage, self.cost = self.usage + usage, self.cost + cost
+        self._new = self._new[0] + usage, self._new[1] + cost
+
+    def take(self) -> tuple[ModelUsage, Decimal]:
+        """Return the tokens that were added since the last call of this, and their cost."""
+        new, self._new = self._new, (ModelUsage(), Decimal(0))
+        return new
 
 
 @frozen(kw_only=True)
@@ -189,6 +204,9 @@ class ModelTries:
             GateClosed: an outage, a rate limit or a quota lasts for too long.
             ProviderError: the call failed for another reason.
         """
+        prepare: Callable[[], Awaitable[None]] | None = getattr(self.model.provider, "prepare", None)
+        if prepare is not None:
+            await prepare()
         self._began = trio.current_time()
         request = evolve(self.request, model=self.model.name)
         while True:
@@ -200,11 +218,22 @@ class ModelTries:
                 await self._recover(one, place, error)
 
     async def _enter(self) -> Place:
+        """Wait until the request may go, with what it costs reserved: a crash before that costs nothing."""
+        hold, is_open = self.meter.hold, self.gate.is_open_for(self.tokens)
+        await hold(is_open)
+        if is_open and not self.gate.is_open_for(self.tokens):
+            await hold(False)
         since = trio.current_time()
         try:
-            return await self.gate.enter(self.owner, self.tokens, gives_up=self._gives_up, on_wait=self.on_wait)
+            place = await self.gate.enter(self.owner, self.tokens, gives_up=self._gives_up, on_wait=self.on_wait)
         finally:
             self.meter.waited_s += trio.current_time() - since
+        try:
+            await hold(True)
+        except BaseException:
+            self.gate.release(place, is_sent=False)
+            raise
+        return place
 
     async def _send(self, one: _Request, place: Place) -> ModelResponse:
         self.meter.attempts += 1

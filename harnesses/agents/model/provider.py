@@ -10,7 +10,11 @@ from harnesses.agents.model.messages import ModelRequest, ModelResponse, StreamE
 
 
 class ModelProvider(Protocol):
-    """A model provider. Calls run under Trio; cancelling one closes its connection."""
+    """A model provider. Calls run under Trio; cancelling one closes its connection.
+
+    If it has a method `async def prepare()`, that is called before each call, before budget is reserved: do there once what
+    takes long and sends nothing, such as importing an SDK.
+    """
 
     @property
     def id(self) -> str:

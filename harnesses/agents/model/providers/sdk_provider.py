@@ -92,6 +92,12 @@ class SdkProvider(ABC):
         """Whether a call can be made: there is a valid key, or none is needed."""
         return not self._needs_key or (self._key is not None and self._key.is_set)
 
+    async def prepare(self) -> None:
+        """Import the SDK and make its client, unless that is done: it takes seconds, in which no budget should be reserved."""
+        if self.has_key:
+            async with self._client():
+                pass
+
     async def complete(self, request: ModelRequest) -> ModelResponse:
         """See `ModelProvider.complete`. The answer is streamed all the same, so that all time limits hold."""
         async with self.stream(request) as events:

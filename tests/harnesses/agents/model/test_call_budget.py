@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +19,14 @@ from harnesses import Agent, BaseHarness
 from harnesses.agent import AgentRun
 from harnesses.agents.chat.model_agent import ModelAgent
 from harnesses.agents.model.call_budget import reserved
-from harnesses.agents.model.errors import AuthenticationFailed, ProviderTimeout
-from harnesses.agents.model.messages import ModelUsage
+from harnesses.agents.model.errors import (
+    AuthenticationFailed,
+    ProviderTimeout,
+    ProviderUnavailable,
+    RateLimited,
+    TransportFailed,
+)
+from harnesses.agents.model.messages import ModelResponse, ModelUsage
 from harnesses.agents.model.model_client import ModelClient
 from harnesses.agents.model.model_tries import Tell
 from harnesses.agents.model.rate_limits import RateLimits
@@ -27,7 +35,7 @@ from harnesses.budgets.budget import Budget, Spend
 from orchestrator import Orchestrator
 from orchestrator.errors import UsageError
 from orchestrator.outcome import OutcomeKind
-from orchestrator.store import MemoryStore
+from orchestrator.store import MemoryStore, SqliteStore
 from tests.harnesses.agents.model.scripted_provider import ScriptedProvider, request, response
 
 PRICES = {"scripted:*": {"input": 10, "output": 50}}
@@ -106,6 +114,53 @@ async def test_a_call_that_is_cut_off_is_charged_by_what_is_known_of_it(autojump
         handle = orchestrator.start(harness, name="one", budget=budget)
         harness.tell = lambda event: handle.stop(grace=0)
     assert 0 < spent(store, "harness/one").tokens < MOST.tokens
+
+
+@pytest.mark.parametrize(
+    ("script", "takes_s", "charged"),
+    [
+        ([], 100.0, MOST.tokens),
+        ([RateLimited("429", retry_after_s=1_000)], 0.0, 0),
+        ([ProviderUnavailable("503")] * 99, 0.0, 0),
+        (
+            ["Once upon", TransportFailed("cut"), ProviderUnavailable("503"), RateLimited("429", retry_after_s=1_000)],
+            0.0,
+            None,
+        ),
+    ],
+)
+async def test_a_kill_charges_the_whole_reservation_of_a_call_only_if_the_call_may_have_been_sent(
+    autojump_clock: MockClock,
+    tmp_path: Path,
+    script: list[Exception | ModelResponse | str],
+    takes_s: float,
+    charged: int | None,
+) -> None:
+    store, budget = SqliteStore(tmp_path / "run.db"), Budget(tokens=10 * MOST.tokens)
+    async with Orchestrator(store) as orchestrator:
+        handle = orchestrator.start(Asking(ScriptedProvider(script, takes_s=takes_s)), name="one", budget=budget)
+        await trio.sleep(50)
+        assert store.accounts()["harness/one"].reserved
+        with closing(sqlite3.connect(tmp_path / "run.db")) as live, closing(sqlite3.connect(tmp_path / "killed.db")) as killed:
+            live.backup(killed)
+        handle.stop(grace=0)
+    left = SqliteStore(tmp_path / "killed.db")
+    async with Orchestrator(left) as orchestrator:
+        orchestrator.start(Asking(ScriptedProvider(), steps=0), name="one", budget=budget)
+        await trio.sleep(1)
+        tokens = left.accounts()["harness/one"].spent.tokens
+    assert tokens == charged if charged is not None else 0 < tokens < MOST.tokens
+
+
+async def test_what_a_call_holds_is_never_free_in_between(autojump_clock: MockClock) -> None:
+    store, outage = MemoryStore(), [ProviderUnavailable("503"), RateLimited("429", retry_after_s=9)]
+    providers = [ScriptedProvider([*outage, response(usage=used(0.5))], takes_s=1.0) for _ in range(2)]
+    budget = Budget(tokens=MOST.tokens + 1)
+    async with Orchestrator(store, budget=budget) as orchestrator:
+        for number, provider in enumerate(providers):
+            orchestrator.start(Asking(provider, steps=1), name=f"h{number}", restart="temporary")
+    assert [len(provider.sent) for provider in providers] in ([3, 0], [0, 3])
+    assert not store.accounts()["run"].reserved
 
 
 async def test_a_budget_of_money_is_refused_at_start_for_a_model_without_a_price(autojump_clock: MockClock) -> None:
