@@ -11,7 +11,7 @@ from harnesses.lazy_exports import lazy as _lazy
 
 if TYPE_CHECKING:
     from harnesses.agents.chat.chat_policy import ChatPolicy
-    from harnesses.agents.chat.errors import AnswerCutOff, AnswerInvalid, AnswerRefused, TurnFailed
+    from harnesses.agents.chat.errors import AnswerCutOff, AnswerEmpty, AnswerInvalid, AnswerRefused, TurnFailed
     from harnesses.agents.chat.model_agent import ModelAgent, ModelAgentOptions
     from harnesses.agents.command.agent_dialects import Dialect, PromptBy, aider, claude_code, codex, gemini, opencode
     from harnesses.agents.command.agent_output import Reading, Reply
@@ -33,7 +33,7 @@ else:
         __name__,
         {
             "harnesses.agents.chat.chat_policy": "ChatPolicy",
-            "harnesses.agents.chat.errors": "AnswerCutOff AnswerInvalid AnswerRefused TurnFailed",
+            "harnesses.agents.chat.errors": "AnswerCutOff AnswerEmpty AnswerInvalid AnswerRefused TurnFailed",
             "harnesses.agents.chat.model_agent": "ModelAgent ModelAgentOptions",
             "harnesses.agents.command.agent_dialects": "Dialect PromptBy aider claude_code codex gemini opencode",
             "harnesses.agents.command.agent_output": "Reading Reply",
@@ -58,6 +58,7 @@ __all__ = [
     "AgentMissing",
     "AgentTimedOut",
     "AnswerCutOff",
+    "AnswerEmpty",
     "AnswerInvalid",
     "AnswerRefused",
     "Bubblewrap",

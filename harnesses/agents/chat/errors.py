@@ -4,6 +4,7 @@ HarnessError
 └── TurnFailed            the turn ended without an answer
     ├── AnswerRefused     the model, or its provider's safety system, refused
     ├── AnswerCutOff      the answer is longer than the model may write
+    ├── AnswerEmpty       the model said nothing, also when it was asked again
     └── AnswerInvalid     the answer is not of the wanted type, also after it was asked again
 """
 
@@ -30,6 +31,10 @@ class AnswerRefused(TurnFailed):
 
 class AnswerCutOff(TurnFailed):
     """The answer was cut off because it is longer than the model may write."""
+
+
+class AnswerEmpty(TurnFailed):
+    """The model said nothing and called no tool, also after it was asked again."""
 
 
 class AnswerInvalid(TurnFailed):

@@ -18,7 +18,7 @@ from attrs import evolve, fields
 from harnesses.agent import Agent, AgentRun
 from harnesses.agents.chat.chat_policy import ChatPolicy
 from harnesses.agents.chat.conversation import Conversation
-from harnesses.agents.chat.errors import AnswerCutOff, AnswerInvalid, AnswerRefused, TurnFailed
+from harnesses.agents.chat.errors import AnswerCutOff, AnswerEmpty, AnswerInvalid, AnswerRefused, TurnFailed
 from harnesses.agents.chat.first_request import system_message, task_message
 from harnesses.agents.chat.turn import FirstRequest, Turn, TurnOutcome, TurnSetting, as_usage
 from harnesses.agents.chat.turn_input import TurnTask, check_own_record, hash_task, read_task
@@ -293,5 +293,10 @@ def _checked(budget: Budget | None) -> Budget | None:
 
 
 def _error_of(outcome: TurnOutcome) -> type[TurnFailed]:
-    by_reason = {StopReason.REFUSAL: AnswerRefused, StopReason.MAX_TOKENS: AnswerCutOff}
+    by_reason = {
+        StopReason.REFUSAL: AnswerRefused,
+        StopReason.MAX_TOKENS: AnswerCutOff,
+        StopReason.PAUSED: AnswerCutOff,
+        StopReason.END_TURN: AnswerEmpty,
+    }
     return by_reason.get(outcome.stop_reason, AnswerInvalid)

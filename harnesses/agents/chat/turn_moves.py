@@ -5,6 +5,8 @@
     any other      an answer    Finish; UseTools with the problem if a typed answer does not fit
     any other      yes          UseTools, while rounds are left; later ones are ignored
     max_tokens     no           Say, to go on, `max_continuations` times; then GiveUp
+    paused         no           Say, to go on, while rounds are left; then GiveUp
+    any other      no text      Say, once; then GiveUp
     any other      no           Finish; Say with the problem if a typed answer does not fit
 
 A typed answer that does not fit is asked for `max_corrections` times; then GiveUp.
@@ -24,6 +26,8 @@ from harnesses.agents.chat.typed_answer import ANSWER_TOOL, AnswerType
 from harnesses.agents.model.messages import ModelResponse, StopReason, ToolCall
 
 GO_ON = "Your answer was cut off at its maximum length. Go on exactly where it stopped; repeat nothing."
+GO_ON_PAUSED = "Go on exactly where you stopped; repeat nothing."
+SAY_SOMETHING = "Your answer was empty. Give your answer now."
 LAST_ROUND = "You have used all your rounds of tool calls. Give your final answer now, from what you know."
 CUT_OFF = "the call was cut off at the maximum length of your answer and was not made: make it shorter"
 
@@ -37,6 +41,8 @@ class Progress:
     continuations: int = 0
     """How often the model was asked to continue an answer that was cut off."""
     corrections: int = 0
+    is_asked_again: bool = False
+    """Whether the model has said nothing before."""
     """How often the model was asked for another typed answer."""
     text: str = ""
     """Earlier parts of an answer that was cut off."""
@@ -109,9 +115,17 @@ def decide(response: ModelResponse, progress: Progress, policy: ChatPolicy, want
         if not message.text or progress.continuations >= policy.max_continuations:
             return GiveUp(stop, "the answer was cut off at its maximum length; raise max_tokens", text)
         return Say(evolve(progress, continuations=progress.continuations + 1, text=text), GO_ON)
+    if stop is StopReason.PAUSED:
+        if progress.tool_rounds >= policy.max_rounds:
+            return GiveUp(stop, "the provider interrupted the answer in each round; raise max_rounds", text)
+        return Say(evolve(progress, tool_rounds=progress.tool_rounds + 1, text=text), GO_ON_PAUSED)
     if wanted is not None:
         return _judge(wanted.read_text, text, progress, policy, text, None)
-    return Finish(text)
+    if text.strip():
+        return Finish(text)
+    if progress.is_asked_again:
+        return GiveUp(StopReason.END_TURN, "the answer is empty, also after the model was asked again")
+    return Say(evolve(progress, is_asked_again=True), SAY_SOMETHING)
 
 
 def _given(calls: tuple[ToolCall, ...], wanted: AnswerType | None) -> int | None:

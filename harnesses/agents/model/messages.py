@@ -148,6 +148,8 @@ class StopReason(StrEnum):
     MAX_TOKENS = "max_tokens"
     """The answer was cut off at `max_tokens`."""
     TOOL_USE = "tool_use"
+    PAUSED = "paused"
+    """The provider has interrupted a long answer, to be asked to go on."""
     """The model waits for the results of its tool calls."""
     REFUSAL = "refusal"
     """The provider's safety system, or the model, refused."""

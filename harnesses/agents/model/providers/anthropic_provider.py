@@ -54,6 +54,7 @@ _STOPS = {
     "model_context_window_exceeded": StopReason.MAX_TOKENS,
     "tool_use": StopReason.TOOL_USE,
     "refusal": StopReason.REFUSAL,
+    "pause_turn": StopReason.PAUSED,
 }
 
 

@@ -10,15 +10,22 @@ from attrs import frozen
 
 from harnesses import LoadedContext
 from harnesses.agents.chat.chat_policy import ChatPolicy
-from harnesses.agents.chat.errors import AnswerCutOff, AnswerInvalid, AnswerRefused
+from harnesses.agents.chat.errors import AnswerCutOff, AnswerEmpty, AnswerInvalid, AnswerRefused
 from harnesses.agents.chat.model_agent import ModelAgent
-from harnesses.agents.model.messages import Role, StopReason
+from harnesses.agents.model.messages import ModelResponse, Role, StopReason
+from harnesses.agents.tools.function_tool import tool
 from tests.harnesses.agents.chat.scripted_model import calls, says, scripted
 
 
 async def ask(agent: ModelAgent, input: Any = "What is six times seven?", **more: Any) -> Any:
     told: dict[str, Any] = {"context": LoadedContext(None), "step_number": 1, **more}
     return await agent.run(input=input, **told)
+
+
+@tool
+def look() -> str:
+    """Look."""
+    return "seen"
 
 
 @frozen
@@ -73,6 +80,36 @@ async def test_an_answer_that_stays_cut_off_is_an_error() -> None:
         await ask(ModelAgent(provider.client(), chat=ChatPolicy(max_continuations=1)))
 
     assert len(provider.requests) == 2
+
+
+async def test_an_answer_that_the_provider_interrupts_is_gone_on_with_within_the_round_limit() -> None:
+    paused = says("one ", stop=StopReason.PAUSED)
+    provider = scripted(paused, paused, says("two"))
+
+    assert await ask(ModelAgent(provider.client())) == "one one two"
+    assert provider.requests[1].messages[:3] == (*provider.requests[0].messages, paused.message)
+    with pytest.raises(AnswerCutOff, match="raise max_rounds"):
+        await ask(ModelAgent(scripted(paused).client(), max_rounds=2))
+
+
+@pytest.mark.parametrize("empty", [says(""), says(" \n"), says("", stop=StopReason.OTHER)])
+async def test_an_empty_answer_is_asked_for_once_more_and_then_an_error(empty: ModelResponse) -> None:
+    provider = scripted(empty)
+
+    assert await ask(ModelAgent(scripted(empty, says("42")).client())) == "42"
+    with pytest.raises(AnswerEmpty, match="the answer is empty"):
+        await ask(ModelAgent(provider.client()))
+
+    assert len(provider.requests) == 2
+
+
+async def test_a_model_that_calls_tools_in_place_of_its_last_answer_is_asked_once_more() -> None:
+    provider = scripted(says("", calls("look")))
+
+    with pytest.raises(AnswerEmpty):
+        await ask(ModelAgent(provider.client(), tools=[look], max_rounds=1))
+
+    assert [len(request.messages) for request in provider.requests] == [2, 5, 8]
 
 
 async def test_a_refusal_is_an_error_with_its_text() -> None:

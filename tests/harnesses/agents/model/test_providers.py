@@ -457,7 +457,8 @@ def test_an_answer_of_responses_is_read() -> None:
         ("model_context_window_exceeded", StopReason.MAX_TOKENS),
         ("tool_use", StopReason.TOOL_USE),
         ("refusal", StopReason.REFUSAL),
-        ("pause_turn", StopReason.OTHER),
+        ("pause_turn", StopReason.PAUSED),
+        ("a_reason_of_next_year", StopReason.OTHER),
     ],
 )
 def test_anthropic_says_why_it_stops(said: str, meant: StopReason) -> None:
