@@ -16,6 +16,7 @@ import fcntl
 import hashlib
 import os
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -151,12 +152,14 @@ class CassetteFile:
 
 def _read_lines(path: Path) -> Iterator[Exchange]:
     try:
-        text = path.read_bytes()
+        text = path.read_bytes().removeprefix(BOM_UTF8)
     except OSError as error:
         raise HarnessMisuse(
             f"cassette {path} cannot be read: expected a recording, got {error.strerror}; record it first"
         ) from error
     for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
         try:
             if is_too_deep(line.decode(errors="replace"), _MOST_LEVELS):
                 raise ValueError(f"more than {_MOST_LEVELS} levels")

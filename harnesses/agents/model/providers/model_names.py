@@ -116,6 +116,8 @@ def split_name(name: str) -> tuple[str, str]:
         raise HarnessMisuse(
             f"model {name!r}: expected provider:model, such as anthropic:claude-sonnet-5, got no model; name one"
         )
+    if not model.isprintable() or " " in model:
+        raise HarnessMisuse(f"model {name!r}: expected a name without spaces and line breaks, got {model!r}; correct it")
     if id not in _KNOWN and id not in _own and ":" not in id:
         known = (*_KNOWN, *_ALIASES, *_own)
         near = get_close_matches(id, known, n=1)

@@ -111,6 +111,14 @@ async def test_a_malformed_line_is_named(tmp_path: Path, line: str) -> None:
         await said(Cassette.replay(tmp_path / "tape"), "one")
 
 
+async def test_a_cassette_that_an_editor_has_saved_is_read(tmp_path: Path) -> None:
+    tape = tmp_path / "tape"
+    await recorded(tape, "one")
+    tape.write_bytes(b"\xef\xbb\xbf" + tape.read_bytes().replace(b"\n", b"\r\n\r\n") + b" \n\n")
+
+    assert await said(Cassette.replay(tape), "one") == "answer 0"
+
+
 async def test_no_secret_is_written_and_requests_with_one_are_found_again(tmp_path: Path) -> None:
     await recorded(tmp_path / "tape", f"my key is {SECRET}")
 

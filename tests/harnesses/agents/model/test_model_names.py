@@ -81,6 +81,8 @@ def test_ones_own_provider_is_found_by_name_and_by_reference(monkeypatch: pytest
     [
         ("claude-x", "expected provider:model, such as anthropic:claude-sonnet-5, got no model"),
         ("anthropic: ", "got no model"),
+        ("anthropic:claude x", "expected a name without spaces and line breaks, got 'claude x'"),
+        ("openai-chat:m\n", r"expected a name without spaces and line breaks, got 'm\\n'"),
         ("acme-unknown:x", "expected one of anthropic, openai, openai-chat, .*, got 'acme-unknown'"),
         ("opnai:x", "did you mean 'openai'"),
         ("no.such.module:make:x", "correct the reference"),
