@@ -77,8 +77,8 @@ def make_harness(directory: Path, agent: ModelAgent) -> CodingHarness:
 
 async def follow(handle: Handle) -> None:
     """Show what the agent says and does, as it happens."""
-    async for told in handle.turn_events():
-        event = told.event
+    async for update in handle.turn_events():
+        event = update.event
         if event.kind is TurnEventKind.TOOL_STARTED:
             print(f"  {event.tool} {event.text[:100]}", file=sys.stderr)
         elif event.kind is TurnEventKind.MESSAGE_COMPLETE and event.text:

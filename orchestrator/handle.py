@@ -184,11 +184,11 @@ class Handle(Generic[HandleStateT, HandleInputT, HandleOutputT]):
     def turn_events(self) -> TurnEvents:
         """Iterate over the events of the turns of the harness's agents from now on: text, reasoning, tool calls, results.
 
-            async for told in handle.turn_events():
-                print(told.event.text, end="")
+            async for update in handle.turn_events():
+                print(update.event.text, end="")
 
-        Events are shown without secrets, are not recorded, and hold up nothing: a slow follower misses the oldest ones, whose
-        number is `dropped` of the next. The iteration ends when the harness has ended; see `steps`.
+        Events are shown without secrets, are not recorded, and never slow the harness down: a slow subscriber misses the
+        oldest ones, whose number is `dropped` of the next. The iteration ends when the harness has ended; see `steps`.
         """
         child = self._child
         return TurnEvents(child.turns(), lambda: child.done)

@@ -4,7 +4,7 @@
       └───────── searched for secrets as one text ────┘
 
 Invariant: what is released has no secret, wherever the pieces are cut. The end of the text is held back while it may be the
-begin of a secret: what is released ends at a space, outside of everything that looks like a secret so far, and `HELD`
+start of a secret: what is released ends at a space, outside of everything that looks like a secret so far, and `HELD`
 characters before the end.
 """
 

@@ -59,7 +59,7 @@ VERBS = (
     Verb("send", "operate.message_verbs:send", "Put a message into the mailbox of a harness.", ACT),
     Verb("ask", "operate.live_verbs:ask", "Send a message to a running harness and print its reply.", ACT),
     Verb("trading", "operate.message_verbs:trading", "Tell a trading harness what to do.", ACT),
-    Verb("transcript", "read.transcript_verb:transcript", "Show what an agent and its model have said.", LOOK_BACK),
+    Verb("transcript", "read.transcript_verb:transcript", "Show the transcripts of agents' turns.", LOOK_BACK),
     Verb("state", "read.history_verbs:state", "Show the state of a harness after any of its steps.", LOOK_BACK),
     Verb("diff", "read.history_verbs:diff", "Show what changed in a harness's state between two steps.", LOOK_BACK),
     Verb("replay", "read.history_verbs:replay", "Print the records of a run again, at any speed.", LOOK_BACK),

@@ -1,6 +1,6 @@
 """Transcripts of agents' turns: read from the store, or put together from the effects of a turn that is not recorded yet.
 
-    coder#1/request          the first messages              a turn's effects, by which it is taken up after a crash
+    coder#1/request          the first messages              a turn's effects, by which it resumes after a crash
     coder#1/round/1          the answer of the model
     coder#1/round/1/tool/2   the result of its second tool call
 

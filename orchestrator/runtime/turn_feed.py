@@ -60,7 +60,7 @@ class _Stream:
     last: TurnEvent[Any]
     """Its last piece."""
     pieces: deque[str] = field(factory=deque[str])
-    """The end of what was told while nobody followed."""
+    """The last text that arrived while there was no subscriber."""
     size: int = 0
     redactor: StreamRedactor | None = None
 
@@ -103,7 +103,7 @@ class TurnFeed:
         """The end of the text that an agent is saying, for displays; kept only while somebody follows."""
 
     def tell(self, event: object, agent: str, call: str, step: int) -> None:
-        """Take an event of an agent. Neither waits nor raises."""
+        """Publish an event of an agent. Neither waits nor raises."""
         if not isinstance(event, TurnEvent):
             return
         told: TurnEvent[Any] = cast(Any, event)

@@ -4,7 +4,7 @@
                                  └─ execute_tool edit   effect `coder#1/round/1/tool/1`
 
 A turn is known from the effects of its agent, from its transcript, or, for agents that have neither, from its usage reports.
-Invariant: only what an agent did is told as `gen_ai`; steps and attempts are not.
+Invariant: only what an agent did is exported as `gen_ai`; steps and attempts are not.
 
 Source: OpenTelemetry semantic conventions 1.41, gen-ai/gen-ai-spans.md and gen-ai/gen-ai-agent-spans.md.
 """
@@ -33,7 +33,7 @@ _TOKENS = {
 _PROVIDERS = {"gemini": "gcp.gemini", "mistral": "mistral_ai", "xai": "x_ai"}
 """Conventional names of providers, where ours are others."""
 _MOST_TOOLS = 1_000
-"""Tool calls of one transcript that are told as spans."""
+"""Tool calls of one transcript that become spans, at most."""
 
 
 class SpanScope(Protocol):
@@ -248,7 +248,7 @@ def _model_of(fields: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def told_span(run: str, harness: str, attempt: int, step: int, told: AgentSpan) -> Span | None:
-    """Return a span that an agent made by itself, below its step; None for a model call, which is told by its record."""
+    """Return a span that an agent made by itself, below its step; None for a model call, whose span comes from its record."""
     if told.attributes.get("gen_ai.operation.name") == "chat":
         return None
     above = told.parent

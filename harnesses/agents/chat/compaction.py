@@ -42,7 +42,7 @@ def reason_to_compact(tokens: int, window: int | None, share: float) -> str:
 
 
 def first_kept(said: Sequence[Message], window: int) -> int:
-    """Return the place of the first message that is kept: the last rounds that fill at most `KEPT_SHARE` of the window."""
+    """Return the position of the first message that is kept: the last rounds that fill at most `KEPT_SHARE` of the window."""
     left, place = int(window * KEPT_SHARE), len(said)
     for at in range(len(said) - 1, 0, -1):
         left -= estimate_message(said[at])

@@ -31,11 +31,11 @@ class Conversation:
     _known: int = 0
     """Tokens of the conversation at the last model call, as the provider counted them."""
     _since: int = 0
-    """Place of the first message after that."""
+    """Position of the first message after that."""
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """What the model is sent."""
+        """The messages that are sent to the model."""
         if not self.compactions:
             return (self.said[0], *self.earlier, *self.said[1:])
         last = self.compactions[-1]
@@ -48,11 +48,11 @@ class Conversation:
 
     @property
     def cost(self) -> Decimal:
-        """Of all model calls, in US dollars."""
+        """Cost of all model calls, in US dollars."""
         return sum((each.cost for each in self.rounds), Decimal(0))
 
     def say(self, text: str) -> None:
-        """Say something to the model."""
+        """Append a message to the model."""
         self.close()
         self.said.append(Message(role=Role.USER, text=text))
 
@@ -64,7 +64,7 @@ class Conversation:
             self.said.append(Message(role=Role.TOOL, results=results))
 
     def hear(self, call: ModelCall) -> None:
-        """Take an answer of the model."""
+        """Append an answer of the model."""
         self._add(call)
         self.said.append(call.response.message)
         answer = call.response.usage

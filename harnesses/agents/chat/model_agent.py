@@ -3,7 +3,7 @@
     agent = ModelAgent("anthropic:claude-sonnet-4-5", tools=[lookup], system="You trade carefully.", answer=Decision)
     decision = await self.run_agent(agent, market)
 
-Invariant: a turn that was cut off by a crash is taken up at its last finished model or tool call.
+Invariant: a turn that a crash interrupted continues after its last finished model or tool call.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Keeps the secrets that this program holds itself, such as the keys of providers, out of what a model asks for. Pure.
 
-Arguments of tool calls and signed reasoning are recorded as the model wrote them, so that a turn that is taken up again does
+Arguments of tool calls and signed reasoning are recorded as the model wrote them, so that a resumed turn does
 the same. The program's own secrets are never recorded: a call with one is withheld, and the model is told.
 """
 

@@ -4,7 +4,7 @@
                   └─ round/1/summary, if the conversation has grown too long
 
 Invariants: the first request, each finished model call and each finished tool call are on record before the next begins. A
-turn that is taken up again continues with what is recorded: it asks for nothing that was answered, and pays for nothing twice.
+resumed turn continues with what is recorded: an answered request is neither sent nor paid again.
 All messages and all tool results are sent in each round.
 """
 
@@ -52,7 +52,7 @@ from harnesses.features.turn_results import find_order, unwrap_group
 from harnesses.turn_events import TurnEvent, TurnEventKind
 
 _DEFAULT_WINDOW = 32_000
-"""Tokens that a model of unknown size is taken to read, once it has refused a conversation as too long."""
+"""Context window assumed for a model of unknown size once it has rejected a conversation as too long, in tokens."""
 
 
 @frozen(kw_only=True)

@@ -55,7 +55,7 @@ class UseTools:
     progress: Progress
     """What has happened once the calls are made."""
     problems: Mapping[int, str] = field(factory=dict[int, str])
-    """What the model is told of calls that are not made, by their places."""
+    """Error messages for the model about calls that are not made, by position."""
 
 
 @frozen

@@ -20,7 +20,7 @@ class RoundStream:
     """Number of the model call within the turn."""
 
     def tell(self, event: StreamEvent | StreamRestarted) -> None:
-        """Pass on an event. The end of the answer is told by the turn, once it is on record."""
+        """Pass on an event. The turn itself reports the end of the answer, once it is recorded."""
         told: TurnEvent[Any]
         match event:
             # Not `TurnEvent[Any](…)`, which takes twice as long: there is one for each part of an answer.

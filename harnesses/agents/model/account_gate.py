@@ -2,9 +2,9 @@
 
     open     requests go as the rate limits allow, in turn by harness
     closed   after a rate limit, a used-up quota or an outage: until `probe_at` nothing goes, then one request, the probe
-    ramping  after a probe that was answered: the number of requests under way doubles from 2, until nobody waits
+    ramping  after a probe that was answered: the number of requests in progress doubles from 2, until none waits
 
-Invariants: while the gate is closed at most one request is under way that was let through since. A harness with many waiting
+Invariants: while the gate is closed, at most one request let through since is in progress. A harness with many waiting
 requests delays another one by at most one request. A wait that is cancelled leaves nothing behind.
 """
 
@@ -28,7 +28,7 @@ from harnesses.timing.clock import WallClock
 OnWait: TypeAlias = Callable[[str, float], None]
 """Called with the reason of a wait and how long it is expected to take, in seconds."""
 SHOWN_S = 1.0
-"""Shorter waits for the limiter are not told."""
+"""Shorter waits for the limiter are not reported, in seconds."""
 
 
 @frozen
@@ -57,7 +57,7 @@ class GateClosed(Exception):
 
 @define(eq=False)
 class Place:
-    """A request that was let through; to be given back to the gate once, by `answer`, `fail` or `release`."""
+    """A request that was let through; it must be returned to the gate once, by `answer`, `fail` or `release`."""
 
     tokens: int
     """Estimated tokens, taken from the limit."""

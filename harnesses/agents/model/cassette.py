@@ -1,6 +1,6 @@
 """`Cassette`: records the model and tool calls of a run in a file, and replays them offline.
 
-    agent = ModelAgent("anthropic:claude-…", cassette=Cassette.record("turn.jsonl"))     calls the model, writes it down
+    agent = ModelAgent("anthropic:claude-…", cassette=Cassette.record("turn.jsonl"))     calls the model and records it
     agent = ModelAgent("anthropic:claude-…", cassette=Cassette.replay("turn.jsonl"))     answers from the file
 
 Invariants: a replayed run connects to nothing and needs no key and no SDK. A request that was not recorded raises, with the
@@ -130,7 +130,7 @@ class Cassette:
 
 
 def _question(provider: str, request: ModelRequest) -> dict[str, Any]:
-    """Return what a request is found by, without what is empty: so that it is found when requests have further fields."""
+    """Return the key of a request, without empty fields, so that recordings stay valid when requests get new fields."""
     body: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(request))
     del body["metadata"]
     return {"model": {"provider": provider, **cast(dict[str, Any], _without_empty(body))}}
@@ -147,7 +147,7 @@ def _without_empty(value: Json) -> Json:
 
 @frozen
 class _Recording:
-    """A provider whose answers are written down."""
+    """A provider whose answers are recorded."""
 
     _provider: ModelProvider
     _file: CassetteFile
@@ -166,7 +166,7 @@ class _Recording:
             await prepare()
 
     def note_failure(self, request: ModelRequest, error: ProviderError) -> None:
-        """Write down that a call has failed for good."""
+        """Record that a call has finally failed."""
         kind = next(each.__name__ for each in type(error).__mro__ if each.__module__ == ProviderError.__module__)
         self._file.add(_question(self.id, request), {"error": kind, "message": str(error), "status": error.status})
 

@@ -33,7 +33,7 @@ VERSION = 1
 _MOST_SHOWN = 3
 """Differences in a message."""
 _CONTEXT = 30
-"""Characters shown before and after the place where two texts part."""
+"""Characters shown before and after the position where two texts begin to differ."""
 _MOST_LEVELS = 2 * MAX_LEVELS
 """Levels of a line: an exchange has few more than the arguments in it."""
 _MISSING = object()
@@ -210,7 +210,7 @@ def _distance(one: Mapping[str, object], other: Mapping[str, object]) -> tuple[i
 
 
 def _parting(one: object, other: object) -> int:
-    """Return the number of characters that two texts have in common at their begin."""
+    """Return the length of the common beginning of two texts."""
     if not isinstance(one, str) or not isinstance(other, str):
         return 0
     at = (place for place, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)

@@ -17,7 +17,7 @@ from harnesses.errors import HarnessMisuse
 
 
 class Role(StrEnum):
-    """Who says a message."""
+    """The author of a message."""
 
     SYSTEM = "system"
     """The system prompt."""
@@ -83,7 +83,7 @@ class Message:
 
 @frozen(kw_only=True)
 class ToolDefinition:
-    """What a model is told of a tool."""
+    """The description of a tool that a model gets."""
 
     name: str
     """At most 64 characters of `[A-Za-z0-9_-]`."""
@@ -244,7 +244,7 @@ StreamEvent: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta | ModelRespon
 class StreamRestarted:
     """What this response has streamed so far is superseded: the request failed in mid-stream, and is made again.
 
-    Told to those who listen to a call; a provider never yields it.
+    Sent to listeners of a call; a provider never yields it.
     """
 
     reason: str

@@ -277,7 +277,7 @@ def _why_fall_back(model: PricedModel, error: GateClosed | ProviderError) -> str
 
 
 def is_local(account: str) -> bool:
-    """Return whether the base URL of an account, at the begin of it, is on this machine."""
+    """Return whether the base URL with which an account begins is on this machine."""
     host = urlsplit(account.split()[0] if account.split() else "").hostname or ""
     if host == "localhost" or host.endswith(".localhost"):
         return True

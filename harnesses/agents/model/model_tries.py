@@ -68,7 +68,7 @@ class PricedModel:
 
 @define
 class CallMeter:
-    """What is known of a call under way; also after it was cut off."""
+    """What is known of a call in progress, or of an interrupted one."""
 
     usage: ModelUsage = field(factory=ModelUsage)
     """Tokens as the provider reports them, plus an upper estimate of what none has reported."""
@@ -103,12 +103,12 @@ class TryLimits:
     max_wait_s: float
     """For an outage, a rate limit or a quota to end."""
     fallback_after_s: float
-    """From the begin of an outage or a rate limit, if there is a model to fall back on."""
+    """From the start of an outage or a rate limit, if there is a model to fall back on."""
 
 
 @define
 class _Request:
-    """One request under way."""
+    """One request in progress."""
 
     model: PricedModel
     request: ModelRequest
@@ -126,7 +126,7 @@ class _Request:
             return await self._stream(scope)
         raise ProviderTimeout(
             f"{self.model.label}: the provider has not answered: expected the next part of its answer within "
-            f"{self.timeout_s:g} s, got none; raise `timeout_s`, or look at the provider's status page",
+            f"{self.timeout_s:g} s, got none; raise `timeout_s`, or check the provider's status page",
             provider=self.model.provider.id,
         )
 

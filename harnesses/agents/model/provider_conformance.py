@@ -1,10 +1,10 @@
 """A conformance test for model providers, to run over your own.
 
-async def test_my_provider_is_a_provider():
+async def test_my_provider_conforms():
     await check_provider(lambda url: MyProvider(base_url=url), MyServer(), model="my-model")
 
-The server speaks the provider's protocol and answers as it is told (`ConformanceServer`). Between the two stands a relay that
-cuts and stalls connections and sees whether they are closed. All of it is on loopback.
+The server speaks the provider's protocol and gives the answers it is asked for (`ConformanceServer`). Between the two stands a
+relay that cuts and stalls connections and sees whether they are closed. All of it is on loopback.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class _Relay:
                 return
 
     async def _cut_clean(self, client: trio.SocketStream, server: trio.SocketStream) -> None:
-        """Send the begin of an answer's body, without a length, and close the connection: the client sees no error."""
+        """Send the beginning of an answer's body, without a length, and close the connection: the client sees no error."""
         head, body = b"", b""
         async for chunk in server:
             body += chunk

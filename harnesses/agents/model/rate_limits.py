@@ -30,7 +30,7 @@ class RateLimits:
     tokens_per_minute: int | None = field(default=None, validator=_check_limit)
     """Input and output tokens together."""
     concurrent: int | None = field(default=None, validator=_check_limit)
-    """Requests under way at the same time."""
+    """Requests in progress at the same time."""
 
     def min(self, other: RateLimits) -> RateLimits:
         """Return the tighter limit of each field."""

@@ -1,4 +1,4 @@
-"""Tests which levels of a sandbox hold on this machine: a program in it tries to get out, and is judged from outside."""
+"""Tests which sandbox levels work on this machine: a program in the sandbox tries to escape, and is checked from outside."""
 
 from __future__ import annotations
 

@@ -298,7 +298,7 @@ def _root_of(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def _patched(arguments: Mapping[str, Any]) -> list[str]:
-    """Return all paths of a patch; none if it cannot be read, which is told to the model when the call is made."""
+    """Return all paths of a patch; none if it cannot be parsed; the model gets the error when the call is made."""
     try:
         return _paths_of(str(arguments.get("patch", "")))
     except ToolError:

@@ -37,7 +37,7 @@ _ARGUMENT = re.compile(r"^(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
 _SECTION = re.compile(r"^(Args|Arguments|Returns|Raises|Yields|Examples?|Notes?|Source):\s*$")
 _encode = msgspec.json.Encoder(decimal_format="string").encode
 _DONE = "done"
-"""What a model is told of a function that returned None."""
+"""The result that a model gets for None."""
 _MISSING: Any = inspect.Parameter.empty
 Paths = Callable[[Mapping[str, Any]], Iterable[str]]
 Check = Callable[[Mapping[str, Any], ToolSetting], None]
@@ -72,7 +72,7 @@ class FunctionTool:
     effect: ToolEffect = ToolEffect.ACTS
     timeout_s: float | None = None
     setting_name: str = ""
-    """Its parameter for the `ToolSetting`, which the model is not told of; empty if it has none."""
+    """Its parameter for the `ToolSetting`, hidden from the model; empty if it has none."""
     guard: Guard | None = field(default=None, repr=False)
     """Returns why a call with these arguments needs approval; None if no call does."""
     path_arguments: Paths | tuple[str, ...] | None = field(default=None, repr=False)

@@ -3,7 +3,7 @@
     McpServer(["npx", "-y", "@modelcontextprotocol/server-filesystem", "."])
     McpServer(url="https://tools.example.com/mcp", headers={"Authorization": …})
 
-What a server says of its tools is not believed where it would lower a guard:
+What a server declares about its tools is not trusted where it would lower a guard:
 
     server                                      effect of its tools
     in a sandbox without network                changes_files: the sandbox holds it
@@ -328,7 +328,7 @@ class McpTool:
         if not text and result.structured_content is not None:
             text = str(msgspec.json.encode(result.structured_content), "utf-8")
         if result.is_error:
-            raise ToolError(inert(text) or f"MCP server {self.server!r}: {self.listed_name} has failed without a word")
+            raise ToolError(inert(text) or f"MCP server {self.server!r}: {self.listed_name} has failed without a message")
         return text or "done"
 
 

@@ -1,7 +1,7 @@
 """Tools whose calls are recorded in a cassette, or answered from it.
 
-In a replay, a tool that changes files works all the same, since its files are what the run is for, and the recorded answer is
-told, since the recorded conversation goes on with it. Other tools are only called if the cassette names them (`live`), and the
+In a replay, a tool that changes files is still called, since the run needs its files, and the recorded answer is returned,
+since the recorded conversation goes on with it. Other tools are only called if the cassette names them (`live`), and the
 servers of tools are not started.
 """
 

@@ -23,7 +23,7 @@ class ToolEffect(StrEnum):
     CHANGES_FILES = "changes_files"
     """Files in the agent's directory, whose tree is kept with the outcome."""
     ACTS = "acts"
-    """The world outside: it must not happen twice. A call that was cut off is told as "may have happened"."""
+    """The world outside: it must not happen twice. An interrupted call is reported as "may have happened"."""
     DANGEROUS = "dangerous"
     """As `ACTS`; a call that was cut off blocks the harness until a person says what happened."""
 
@@ -63,7 +63,7 @@ class Tool(Protocol):
 
     @property
     def definition(self) -> ToolDefinition:
-        """What the model is told of it."""
+        """Name, description and schema for the model."""
         ...
 
     @property
@@ -83,7 +83,7 @@ class Tool(Protocol):
             arguments: JSON as the model wrote it.
 
         Raises:
-            ToolError: the message is for the model. Any other exception is told to it as a failure of the tool.
+            ToolError: the message is for the model. It gets any other exception as a failure of the tool.
         """
         ...
 
@@ -97,7 +97,7 @@ class ToolSource(Protocol):
 
 
 class ToolError(HarnessError):
-    """A tool call failed; the message is told to the model."""
+    """A tool call failed; the model gets the message."""
 
 
 class ToolNotFound(ToolError):

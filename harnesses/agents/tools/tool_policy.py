@@ -39,14 +39,14 @@ _COMMANDS = ("command", "cmd", "script")
 
 
 class Verdict(StrEnum):
-    """What becomes of a tool call."""
+    """Whether a tool call is made."""
 
     ALLOW = "allow"
     """It is made."""
     ASK = "ask"
     """It needs human approval."""
     DENY = "deny"
-    """It is not made, and the model is told so."""
+    """It is not made, and the model gets the reason."""
 
 
 _BY_EFFECT = {

@@ -52,7 +52,7 @@ CALL_TIMEOUT_S = 300.0
 MAX_RESULT = 40_000
 """Characters of a result; the middle of a longer one is cut."""
 _ENDS = (Waiting, BudgetExhausted, NoRestart)
-"""Errors that end or block the harness: they are not told to the model."""
+"""Errors that end or block the harness; they are raised instead of being sent to the model."""
 _ARGUMENTS = 3
 """Recorded arguments of a call that is made: name, arguments, tree of the files before it. One that is refused has two."""
 _REFUSED_THEN = "the call was refused when it was first made, and cut off; make it again if it is still wanted"
@@ -129,7 +129,7 @@ class ToolBox:
 
     @property
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        """What the model is told of the tools, as servers list them now."""
+        """The definitions of the tools for the model, as servers list them now."""
         return tuple(one.definition for one in named(self._groups))
 
     def is_parallel(self, name: str) -> bool:

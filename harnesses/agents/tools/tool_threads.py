@@ -23,7 +23,7 @@ class _Threads:
     limiter: trio.CapacityLimiter = field(factory=lambda: trio.CapacityLimiter(MAX_THREADS))
     lock: threading.Lock = field(factory=threading.Lock)
     abandoned: int = 0
-    """Threads that go on although nobody waits for them any more."""
+    """Threads that still run although their calls were abandoned."""
 
 
 _threads: trio.lowlevel.RunVar[_Threads] = trio.lowlevel.RunVar("harnesses.tool_threads")

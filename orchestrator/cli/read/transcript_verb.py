@@ -35,7 +35,7 @@ def transcript(
     full: bool = False,
     common: Common = USUAL,
 ) -> int:
-    """Show what an agent and its model have said.
+    """Show the transcripts of agents' turns.
 
     Each turn of a model agent is shown with its messages, tool calls and their results, tokens and cost, and with the
     summaries that replaced older messages. Of a turn in progress, what is on record so far is shown.

@@ -229,7 +229,7 @@ _decoder = msgspec.json.Decoder(_Event)
 
 @define
 class _Part:
-    """A content block under way."""
+    """A content block in progress."""
 
     index: int
     block: _Block
@@ -307,7 +307,7 @@ class MessageReader:
                 yield ToolCallDelta(part.block.id, part.block.name, text)
 
     def _count(self, usage: object) -> None:
-        """Take over what is said of tokens; a later event corrects an earlier one."""
+        """Read token counts; a later event corrects an earlier one."""
         said, known = as_mapping(usage), self._usage
 
         def now(before: int, value: object) -> int:

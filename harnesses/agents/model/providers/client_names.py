@@ -44,7 +44,7 @@ class ClientOptions(TypedDict, total=False):
     tokens_per_minute: int | None
     """Limit of each account for each model; input and output."""
     concurrent_requests: int | None
-    """Requests under way at the same time, of each account for each model."""
+    """Requests in progress at the same time, of each account for each model."""
     tries: int
     """Requests for one call that times out or is answered with something malformed; by default 3."""
     prices: Prices

@@ -66,7 +66,7 @@ class Credential:
         return made
 
     def rotate(self, value: str, *, ttl_s: float | None = None) -> None:
-        """Replace the key. Calls under way finish with the old one.
+        """Replace the key. Calls in progress finish with the old one.
 
         Raises:
             HarnessMisuse: the key comes from the environment or a file: change it there; or as for the constructor.

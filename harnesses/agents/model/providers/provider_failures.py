@@ -30,7 +30,7 @@ from harnesses.redaction import redact_text
 
 _LONGEST = 500
 _MOST_WAIT_S = 30 * 86_400.0
-"""Longer waits are not believed."""
+"""Longest wait that a provider may ask for, in seconds."""
 _BY_STATUS: Mapping[int, type[ProviderError]] = {
     401: AuthenticationFailed,
     402: UsageLimitReached,

@@ -23,7 +23,7 @@ _CLOSE_S = 2.0
 class _Client:
     sdk: Any
     used: int = 0
-    """Calls under way."""
+    """Calls in progress."""
 
 
 @define(eq=False)
