@@ -25,7 +25,7 @@ import msgspec
 from attrs import define, field, frozen
 
 from harnesses.data.json_depth import MAX_LEVELS, is_too_deep
-from harnesses.errors import HarnessMisuse
+from harnesses.errors import Waiting
 from harnesses.redaction import redact
 
 Json: TypeAlias = dict[str, Any] | list[Any] | str | int | float | bool | None
@@ -39,8 +39,8 @@ _MOST_LEVELS = 2 * MAX_LEVELS
 _MISSING = object()
 
 
-class CassetteMiss(HarnessMisuse):
-    """A cassette has no answer to a request. Nothing was sent."""
+class CassetteMiss(Waiting):
+    """A cassette has no answer to a request, or cannot be read. Nothing was sent, and the harness is blocked."""
 
 
 @frozen
@@ -110,8 +110,7 @@ class CassetteFile:
         """Return the answer to a question, the next one if it was recorded several times.
 
         Raises:
-            CassetteMiss: there is none, or none is left.
-            HarnessMisuse: the file cannot be read.
+            CassetteMiss: there is none, none is left, or the file cannot be read.
         """
         question = self.normalise(asked)
         digest = _digest(question)
@@ -154,7 +153,7 @@ def _read_lines(path: Path) -> Iterator[Exchange]:
     try:
         text = path.read_bytes().removeprefix(BOM_UTF8)
     except OSError as error:
-        raise HarnessMisuse(
+        raise CassetteMiss(
             f"cassette {path} cannot be read: expected a recording, got {error.strerror}; record it first"
         ) from error
     for number, line in enumerate(text.splitlines(), 1):
@@ -166,13 +165,13 @@ def _read_lines(path: Path) -> Iterator[Exchange]:
             found: Any = msgspec.json.decode(line)
             version = found.get("cassette", VERSION)
             if version != VERSION:
-                raise HarnessMisuse(
+                raise CassetteMiss(
                     f"cassette {path}, line {number}: expected version {VERSION}, got {version!r}; record it anew"
                 )
             if "asked" in found:
                 yield Exchange(number, found["asked"], found["answered"])
         except (ValueError, AttributeError, KeyError) as error:
-            raise HarnessMisuse(
+            raise CassetteMiss(
                 f"cassette {path}, line {number}, is malformed: expected an exchange, got {line[:60]!r}; record it anew"
             ) from error
 

@@ -13,6 +13,7 @@ import trio
 
 from harnesses import BaseHarness, Budget, StepYield
 from harnesses.agents.chat.model_agent import ModelAgent
+from harnesses.agents.model.cassette import Cassette
 from harnesses.agents.model.errors import ContextTooLong, ProviderUnavailable, RateLimited, RequestRejected
 from harnesses.agents.model.messages import Message, ModelOptions, Role
 from harnesses.agents.model.model_client import ModelClient
@@ -299,3 +300,19 @@ async def test_calls_side_by_side_never_swap_their_records(autojump_clock: objec
     if ends == "finished":
         assert [step.output for step in store.steps("asking")] == [{"a": "answer to a", "b": "answer to b"}]
         assert len(provider.requests) == 2
+
+
+@pytest.mark.parametrize("recorded", ['{"cassette": 1}\n', None, "{"])
+async def test_a_cassette_without_the_answer_blocks_a_feature_harness_at_once(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, recorded: str | None
+) -> None:
+    if recorded is not None:
+        (tmp_path / "tape").write_text(recorded)
+    agent = ModelAgent(scripted().client(), cassette=Cassette.replay(tmp_path / "tape"))
+    policy = RunPolicy(max_turns_per_feature=3, max_retries_per_feature=2)
+    harness = FeatureHarness(agent, Judge(), objective="o", features=[Feature("f", "d", steps="s")], policy=policy)
+
+    outcome = str(await run(harness))
+
+    assert outcome.startswith(f"blocked: CassetteMiss: cassette {tmp_path}")
+    assert trio.current_time() < 0.1

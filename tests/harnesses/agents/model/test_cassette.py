@@ -34,7 +34,6 @@ from harnesses.agents.model.providers.credentials import Credential
 from harnesses.agents.model.retry_policy import RetryPolicy
 from harnesses.agents.tools.recorded_tools import recorded_tools
 from harnesses.agents.tools.tool import Tool, ToolEffect, ToolError, ToolSetting
-from harnesses.errors import HarnessMisuse
 from tests.harnesses.agents.chat.scripted_model import says, scripted
 from tests.harnesses.agents.chat.test_turns_in_harnesses import Asking, run
 from tests.harnesses.agents.model.scripted_provider import ScriptedProvider, response
@@ -97,7 +96,7 @@ async def test_a_miss_of_an_empty_or_missing_cassette_says_what_to_do(tmp_path: 
 
     with pytest.raises(CassetteMiss, match="expected recorded ones, got none; record it anew"):
         await said(Cassette.replay(tmp_path / "empty"), "one")
-    with pytest.raises(HarnessMisuse, match="No such file or directory; record it first"):
+    with pytest.raises(CassetteMiss, match="No such file or directory; record it first"):
         await said(Cassette.replay(tmp_path / "missing"), "one")
 
 
@@ -107,7 +106,7 @@ async def test_a_malformed_line_is_named(tmp_path: Path, line: str) -> None:
     with (tmp_path / "tape").open("a") as file:
         file.write(line)
 
-    with pytest.raises(HarnessMisuse, match="line 3, is malformed"):
+    with pytest.raises(CassetteMiss, match="line 3, is malformed"):
         await said(Cassette.replay(tmp_path / "tape"), "one")
 
 
