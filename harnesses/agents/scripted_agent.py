@@ -26,6 +26,7 @@ import trio
 from attrs import field, frozen
 
 from harnesses.agent import Agent, AgentRun
+from harnesses.agents.argument_checks import Rule, check
 from harnesses.budgets.usage import REPORTABLE, Usage
 from harnesses.diagnostics.control_characters import inert_json
 from harnesses.errors import HarnessMisuse
@@ -69,6 +70,9 @@ class ScriptedAttempt:
 Attempts = Mapping[str, ScriptedAttempt | Sequence[ScriptedAttempt]]
 
 
+_ATTEMPTS = Rule("a dict of attempts by feature", lambda value: isinstance(value, Mapping))
+
+
 class ScriptedAgent(Agent[FeatureState, Assignment, TurnResult]):
     """Replays attempts by feature id: the first at the first attempt, and so on; the last one repeats.
 
@@ -78,6 +82,7 @@ class ScriptedAgent(Agent[FeatureState, Assignment, TurnResult]):
     """
 
     def __init__(self, attempts: Attempts, *, otherwise: ScriptedAttempt | None = None, name: str = "ScriptedAgent") -> None:
+        check("ScriptedAgent", "attempts", attempts, _ATTEMPTS)
         super().__init__(self._attempt, name=name, reports=REPORTABLE)
         self._attempts = {
             key: (value,) if isinstance(value, ScriptedAttempt) else tuple(value) for key, value in attempts.items()

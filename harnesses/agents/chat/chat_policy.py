@@ -6,6 +6,7 @@ from typing import Any
 
 from attrs import Attribute, field, frozen
 
+from harnesses.agents.argument_checks import FLAG, optional, validator, whole_from
 from harnesses.errors import HarnessMisuse
 
 
@@ -38,7 +39,7 @@ class ChatPolicy:
     """Maximum tokens, as estimated, of state, recent steps and knowledge in the first message; the newest steps are kept."""
     compact_at: float = field(default=0.8, validator=_check_share)
     """Share of the model's context window at which older rounds of the conversation are summarised."""
-    context_window: int | None = None
+    context_window: int | None = field(default=None, validator=validator("chat", optional(whole_from(1))))
     """Context window in tokens, for models that the price table does not know; None for that of the table."""
-    stream: bool = True
+    stream: bool = field(default=True, validator=validator("chat", FLAG))
     """Whether the model's answer is streamed to those who follow the harness."""

@@ -8,7 +8,7 @@ Invariant: a turn that a crash interrupted continues after its last finished mod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, Unpack, cast
 
@@ -16,6 +16,7 @@ import trio
 from attrs import evolve, fields
 
 from harnesses.agent import Agent, AgentRun
+from harnesses.agents.argument_checks import NAME, PATH, SECONDS, TEXT, Rule, check, instance_of, optional
 from harnesses.agents.chat.chat_policy import ChatPolicy
 from harnesses.agents.chat.conversation import Conversation
 from harnesses.agents.chat.errors import AnswerCutOff, AnswerEmpty, AnswerInvalid, AnswerRefused, TurnFailed
@@ -46,6 +47,8 @@ from harnesses.turn_events import TurnEvent
 MAX_TOKENS = 8_192
 """Maximum output tokens of a model call, unless the options say otherwise."""
 _NEW_DIRECTORY = "The working directory is new: changes that you made in earlier tries are not in it."
+_TOOLS = "functions, tools and servers of tools"
+_OF_CALLS = {each.name for each in fields(ModelOptions)}
 AnyTool: TypeAlias = Tool | ToolSource | Callable[..., Any]
 
 
@@ -70,6 +73,20 @@ class ModelAgentOptions(ClientOptions, total=False):
     """The sandbox for commands and servers that its tools start; no turn begins below the level that it demands."""
     tool_timeout_s: float
     """Maximum seconds of a tool call, for tools that have no limit of their own."""
+
+
+_RULES: Mapping[str, Rule] = {
+    "system": TEXT,
+    "name": NAME,
+    "policy": optional(instance_of(ToolPolicy, "write policy=ToolPolicy(allow=[…])")),
+    "budget": optional(instance_of(Budget, "write budget=Budget(tokens=…)")),
+    "options": optional(instance_of(ModelOptions, "write options=ModelOptions(temperature=…)")),
+    "chat": instance_of(ChatPolicy, "write chat=ChatPolicy(max_rounds=…)"),
+    "session": optional(TEXT),
+    "directory": optional(PATH),
+    "tool_timeout_s": SECONDS,
+    "cassette": optional(Rule("a Cassette or a path", lambda value: isinstance(value, Cassette) or PATH.holds(value))),
+}
 
 
 class ModelAgent(Agent[Any, Any, Any]):
@@ -105,13 +122,18 @@ class ModelAgent(Agent[Any, Any, Any]):
     ) -> None:
         if unknown := options.keys() - ModelAgentOptions.__annotations__.keys():
             known = ", ".join(ModelAgentOptions.__annotations__)
-            raise HarnessMisuse(f"ModelAgent: unknown option {min(unknown)!r}: expected some of {known}; correct it")
+            hint = f"write options=ModelOptions({own[0]}=…)" if (own := sorted(unknown & _OF_CALLS)) else "correct it"
+            raise HarnessMisuse(f"ModelAgent: unknown option {min(unknown)!r}: expected some of {known}; {hint}")
+        given_all = {"system": system, "policy": policy, "budget": budget, "name": name, **options}
+        for argument, rule in _RULES.items():
+            if argument in given_all:
+                check("ModelAgent", argument, given_all[argument], rule)
         self.client = _client_of(model, options)
         """What makes the model calls."""
         self._other: tuple[str, ModelClient] | None = None
         super().__init__(self._take_turn, name=name, reports=(*self.client.reports, "tool_calls"))
         self.remedy = self.client.remedy
-        self._tools: Sequence[Tool | ToolSource] = [_as_tool(one) for one in tools]
+        self._tools: Sequence[Tool | ToolSource] = _tools_of(tools)
         cassette = _cassette_of(options)
         if cassette is not None and cassette.is_used_for(self.client.models):
             self.client = self.client.through(cassette.provider)
@@ -258,6 +280,7 @@ def _client_of(model: str | ModelClient, options: ModelAgentOptions) -> ModelCli
     given = {name: value for name, value in options.items() if name in ClientOptions.__annotations__}
     if isinstance(model, str):
         return client_for(model, **cast(ClientOptions, given))
+    check("ModelAgent", "model", model, Rule("provider:model or a ModelClient", lambda value: isinstance(value, ModelClient)))
     if given:
         raise HarnessMisuse(f"ModelAgent: {min(given)}: expected none beside a ModelClient, got one; give it to the client")
     return model
@@ -268,9 +291,30 @@ def _cassette_of(options: ModelAgentOptions) -> Cassette | None:
     return given if given is None or isinstance(given, Cassette) else Cassette.auto(given)
 
 
-def _as_tool(given: AnyTool) -> Tool | ToolSource:
-    is_tool = hasattr(given, "invoke") or hasattr(given, "open")
-    return given if is_tool or not callable(given) else function_tool(given)  # type: ignore[return-value]
+def _tools_of(given: Any) -> list[Tool | ToolSource]:
+    """Return the tools and sources of tools that the argument `tools` means."""
+    if callable(given) or isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        name = getattr(cast(object, given), "__name__", "")
+        do = f"write [*{name}()] for what it returns, [{name}] for itself" if name else "write [*coding_tools()], [tool]"
+        raise HarnessMisuse(f"ModelAgent: tools: expected a list of {_TOOLS}, got {given!r:.100}; {do}")
+    return [_as_tool(one, f"ModelAgent: tools[{at}]") for at, one in enumerate(cast("Iterable[object]", given))]
+
+
+def _as_tool(given: object, subject: str) -> Tool | ToolSource:
+    if not isinstance(given, type):
+        if hasattr(given, "invoke") or hasattr(given, "open"):
+            return cast(Tool | ToolSource, given)
+        if callable(given):
+            return function_tool(given)
+    if isinstance(given, type):
+        do = f"write {given.__name__}(…)"
+    elif isinstance(given, list | tuple):
+        do = "unpack it with *, as in [*coding_tools()]"
+    elif isinstance(given, str):
+        do = f"write *{given}_tools() without quotes" if given in ("coding", "trading") else "pass the function, not its name"
+    else:
+        do = "correct it"
+    raise HarnessMisuse(f"{subject}: expected one of {_TOOLS}, got {given!r:.100}; {do}")
 
 
 def _chat_of(options: ModelAgentOptions) -> ChatPolicy:

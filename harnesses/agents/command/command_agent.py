@@ -23,6 +23,7 @@ import trio
 from attrs import evolve, frozen
 
 from harnesses.agent import Agent, AgentRun
+from harnesses.agents.argument_checks import FLAG, NAME, SECONDS, VARIABLES, WORDS, Rule, check, optional
 from harnesses.agents.command.agent_dialects import Dialect, PromptBy
 from harnesses.agents.command.agent_output import SHOWN, Reply
 from harnesses.agents.command.command_transcript import CommandTranscript
@@ -98,10 +99,18 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
     ) -> None:
         if dialect is not None and not isinstance(cast(object, dialect), Dialect):
             raise HarnessMisuse(f"CommandAgent: dialect: expected one such as claude_code(), was {dialect!r:.100}")
+        for argument, value, rule in (
+            ("command", command, optional(WORDS)),
+            ("resume", resume, optional(WORDS)),
+            ("prompt", prompt, optional(Rule(f"one of {', '.join(PromptBy)}", lambda value: value in tuple(PromptBy)))),
+            ("limit_s", limit_s, SECONDS),
+            ("env", env, optional(VARIABLES)),
+            ("inherit_env", inherit_env, FLAG),
+            ("name", name, optional(NAME)),
+        ):
+            check("CommandAgent", argument, value, rule)
         self._dialect = _settled(command, dialect, resume, prompt)
         super().__init__(self._turn, name=name or self._dialect.name, reports=self._dialect.reports)
-        if not limit_s > 0:
-            raise HarnessMisuse(f"{self.name}: limit_s: expected seconds above 0, was {limit_s!r}")
         self._limit_s = limit_s
         self._env = dict(env or {})
         self._inherit_env = inherit_env
@@ -260,8 +269,6 @@ def _settled(
     resume: Sequence[str] | None,
     prompt: PromptBy | str | None,
 ) -> Dialect:
-    if isinstance(command, str) or isinstance(resume, str):
-        raise HarnessMisuse(f"command: expected a sequence of words, was {command if isinstance(command, str) else resume!r}")
     if dialect is None:
         if not command:
             raise HarnessMisuse("CommandAgent: expected a command or a dialect, got neither")

@@ -21,6 +21,7 @@ import msgspec
 import trio
 from attrs import frozen
 
+from harnesses.agents.argument_checks import PATH, PATTERNS, TEXTS, check, optional
 from harnesses.agents.model import errors
 from harnesses.agents.model.cassette_file import CassetteFile, CassetteMiss, Json
 from harnesses.agents.model.errors import ProviderError
@@ -70,6 +71,8 @@ class Cassette:
         ignored: Mapping[str, str] | None = None,
         live: Iterable[str] = (),
     ) -> None:
+        for name, value, rule in (("path", path, PATH), ("live", live, TEXTS), ("ignored", ignored, optional(PATTERNS))):
+            check("cassette", name, value, rule)
         self.path = Path(path)
         if mode not in set(CassetteMode):
             modes = ", ".join(CassetteMode)

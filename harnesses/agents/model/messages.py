@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from attrs import field, frozen
 
+from harnesses.agents.argument_checks import TEXT, TEXTS, Rule, optional, validator, whole_from
 from harnesses.errors import HarnessMisuse
 
 
@@ -93,19 +94,26 @@ class ToolDefinition:
     """JSON Schema of the arguments, an object."""
 
 
+_TEMPERATURE = Rule("0 to 2", lambda value: isinstance(value, int | float) and 0 <= value <= 2)
+
+
 @frozen(kw_only=True)
 class ModelOptions:
-    """Options of a request; None leaves the choice to the provider."""
+    """Options of a request; None leaves the choice to the provider.
 
-    temperature: float | None = None
+    Raises:
+        HarnessMisuse: an option is out of range.
+    """
+
+    temperature: float | None = field(default=None, validator=validator("ModelOptions", optional(_TEMPERATURE)))
     """0.0 to 2.0."""
-    max_tokens: int | None = None
+    max_tokens: int | None = field(default=None, validator=validator("ModelOptions", optional(whole_from(1))))
     """Maximum output tokens, above 0."""
-    stop: tuple[str, ...] = ()
+    stop: tuple[str, ...] = field(default=(), validator=validator("ModelOptions", TEXTS))
     """Texts at which the model stops writing; OpenAI's Responses API rejects them."""
-    reasoning: str | None = None
+    reasoning: str | None = field(default=None, validator=validator("ModelOptions", optional(TEXT)))
     """Reasoning effort: `low`, `medium` or `high`."""
-    tool_choice: str | None = None
+    tool_choice: str | None = field(default=None, validator=validator("ModelOptions", optional(TEXT)))
     """`auto`, `none`, `required`, or the name of a tool."""
 
 
@@ -114,7 +122,7 @@ class ModelRequest:
     """A request to a model.
 
     Raises:
-        HarnessMisuse: the model is blank, there is no message, or an option is out of range.
+        HarnessMisuse: the model is blank, or there is no message.
     """
 
     model: str
@@ -129,15 +137,10 @@ class ModelRequest:
     """Ids for the provider's own records, such as a user id."""
 
     def __attrs_post_init__(self) -> None:
-        options = self.options
         if not self.model.strip():
             raise HarnessMisuse(f"model request: model: expected a name, got {self.model!r}; name one")
         if not self.messages:
             raise HarnessMisuse(f"model request to {self.model}: expected at least one message, got none; add one")
-        if options.max_tokens is not None and options.max_tokens <= 0:
-            raise HarnessMisuse(f"model request to {self.model}: max_tokens: expected above 0, got {options.max_tokens!r}")
-        if options.temperature is not None and not 0.0 <= options.temperature <= 2.0:
-            raise HarnessMisuse(f"model request to {self.model}: temperature: expected 0 to 2, got {options.temperature!r}")
 
 
 class StopReason(StrEnum):

@@ -15,13 +15,14 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from decimal import Decimal
 from ipaddress import ip_address
-from math import inf
 from random import Random
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import trio
 from attrs import evolve, frozen
 
+from harnesses.agents.argument_checks import SECONDS_FROM_0, Rule, check, instance_of, optional
 from harnesses.agents.model.account_gate import GateClosed, OnWait, account_gate
 from harnesses.agents.model.errors import AuthenticationFailed, ProviderError
 from harnesses.agents.model.messages import ModelRequest, ModelResponse, ModelUsage
@@ -61,6 +62,15 @@ class ModelCall:
     """Whether an earlier attempt at it was cut off or has failed: what that has used is charged, and not part of `usage`."""
 
 
+def _are_models(value: Any) -> bool:
+    return isinstance(value, Sequence) and all(
+        isinstance(one, tuple) and len(cast(Any, one)) == 2 and hasattr(cast(Any, one)[0], "id") for one in cast(Any, value)
+    )
+
+
+_MODELS = Rule("a list of (provider, model)", _are_models, "write client_for('provider:model')")
+
+
 class ModelClient:
     """Makes model calls.
 
@@ -90,13 +100,15 @@ class ModelClient:
         fallback_after_s: float = 60.0,
         escalate_after: int | None = 2,
     ) -> None:
+        check("ModelClient", "models", models, _MODELS)
+        check("ModelClient", "retry", retry, optional(instance_of(RetryPolicy, "write retry=RetryPolicy(tries=…)")))
+        check("ModelClient", "limits", limits, optional(instance_of(RateLimits, "write limits=RateLimits(concurrent=…)")))
         if not models:
             raise HarnessMisuse("ModelClient: models: expected at least one provider and model, got none; name one")
         if escalate_after is not None and (type(escalate_after) is not int or escalate_after < 1):
             raise HarnessMisuse(f"ModelClient: escalate_after: expected 1 or more tries, got {escalate_after!r}; correct it")
         for name, seconds in (("timeout_s", timeout_s), ("max_wait_s", max_wait_s), ("fallback_after_s", fallback_after_s)):
-            if not 0 <= seconds < inf:
-                raise HarnessMisuse(f"ModelClient: {name}: expected seconds from 0 up, got {seconds!r}; correct it")
+            check("ModelClient", name, seconds, SECONDS_FROM_0)
         self.models = tuple(models)
         self.prices: PriceTable = price_table(prices)
         self._models = tuple(PricedModel(provider, name, self._price(provider, name)) for provider, name in models)

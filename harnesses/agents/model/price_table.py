@@ -19,6 +19,7 @@ from typing import Any, TypeAlias, cast
 
 from attrs import Attribute, evolve, field, fields, frozen
 
+from harnesses.agents.argument_checks import PATH, TEXTS, Rule, check
 from harnesses.agents.model.messages import ModelUsage
 from harnesses.errors import HarnessMisuse
 
@@ -125,6 +126,12 @@ Prices: TypeAlias = PriceTable | Mapping[str, Mapping[str, object]] | Path | str
 """A table; rows by `provider:model`; a TOML or JSON file of them; or None for the table of the package alone."""
 
 
+_PRICES = Rule(
+    "a dict of rows by provider:model, or the path of a file",
+    lambda value: value is None or (TEXTS.holds(value.keys()) if isinstance(value, Mapping) else PATH.holds(value)),
+)
+
+
 def price_table(prices: Prices = None) -> PriceTable:
     """Return the table of this package, with the user's rows before it.
 
@@ -133,6 +140,7 @@ def price_table(prices: Prices = None) -> PriceTable:
     """
     if isinstance(prices, PriceTable):
         return prices
+    check("prices", "table", prices, _PRICES)
     own = _own_table()
     if prices is None:
         return own

@@ -14,6 +14,7 @@ from random import Random
 
 from attrs import Attribute, field, frozen
 
+from harnesses.agents.argument_checks import Rule, optional, validator
 from harnesses.agents.model.errors import (
     MalformedResponse,
     ProviderError,
@@ -75,6 +76,10 @@ def _check_tries(owner: object, attribute: Attribute[int], value: object) -> Non
         raise HarnessMisuse(f"RetryPolicy: {attribute.name}: expected a whole number from 1 up, got {value!r}; correct it")
 
 
+def _is_whole(value: object) -> bool:
+    return type(value) is int
+
+
 @frozen(kw_only=True)
 class RetryPolicy:
     """How often and after which delays requests are repeated. Delays are exponential with full jitter.
@@ -92,7 +97,7 @@ class RetryPolicy:
     """Longest delay before the first probe of an outage; it doubles with each probe that fails."""
     probe_cap_s: float = field(default=60.0, validator=_check_seconds)
     """Longest delay between two probes, unless the provider names a time."""
-    seed: int | None = None
+    seed: int | None = field(default=None, validator=validator("RetryPolicy", optional(Rule("a whole number", _is_whole))))
     """Makes the delays repeatable."""
 
     def try_delay_s(self, failed: int, random: Random) -> float:

@@ -18,6 +18,7 @@ from typing import Literal
 
 from attrs import evolve, field, frozen
 
+from harnesses.agents.argument_checks import NAME, PATHS, TEXTS, Rule, check, listed, optional, validator, whole_from
 from harnesses.agents.errors import AgentMissing
 from harnesses.agents.sandbox.bubblewrap import bubblewrap_command, is_set_user_id, nesting_flags
 from harnesses.agents.sandbox.host_rules import HostRule, read_host_rule
@@ -44,6 +45,14 @@ def _paths(paths: Iterable[Path | str]) -> tuple[str, ...]:
     return tuple(os.path.realpath(os.path.expanduser(path)) for path in paths)
 
 
+def _writable(paths: Iterable[Path | str]) -> tuple[str, ...]:
+    return _paths(listed("sandbox", "writable", paths, PATHS))
+
+
+def _hidden(paths: Iterable[Path | str]) -> tuple[str, ...]:
+    return _paths(listed("sandbox", "hidden", paths, PATHS))
+
+
 def _level(level: Level | str) -> Level:
     try:
         return Level(level)
@@ -52,10 +61,15 @@ def _level(level: Level | str) -> Level:
         raise HarnessMisuse(f"sandbox: level: expected one of {wanted}, got {level!r:.100}; correct it") from None
 
 
+_NETWORK = Rule("True, False, None or a list of hosts", TEXTS.holds, "write ['pypi.org:443']")
+
+
 def _network(network: bool | Iterable[str] | None) -> bool | tuple[str, ...] | None:
     if network is None or isinstance(network, bool):
         return network
-    rules = (network,) if isinstance(network, str) else tuple(network)
+    given = (network,) if isinstance(network, str) else network
+    check("sandbox", "network", given, _NETWORK)
+    rules = tuple(given)
     for rule in rules:
         read_host_rule(rule)
     return rules or False
@@ -67,9 +81,9 @@ class Sandbox:
 
     level: Level = field(default=Level.BUBBLEWRAP, converter=_level)
     """The lowest level that is accepted; nothing starts below it."""
-    writable: tuple[str, ...] = field(default=(), converter=_paths)
+    writable: tuple[str, ...] = field(default=(), converter=_writable)
     """Additional writable paths, such as caches; missing ones are ignored."""
-    hidden: tuple[str, ...] = field(default=(), converter=_paths)
+    hidden: tuple[str, ...] = field(default=(), converter=_hidden)
     """Files and directories that appear empty, such as `~/.ssh`."""
     network: bool | tuple[str, ...] | None = field(default=None, converter=_network)
     """False for none, True for the machine's network, or the hosts that are reached through a proxy, such as
@@ -84,14 +98,13 @@ class Sandbox:
     """Most open files of one process."""
     file_bytes: int | None = 16 * _GIBIBYTE
     """Most bytes of one file."""
-    program: str = "bwrap"
+    program: str = field(default="bwrap", validator=validator("sandbox", NAME))
     """The program of bubblewrap."""
 
     def __attrs_post_init__(self) -> None:
         for name in LIMITS.values():
             most = getattr(self, name)
-            if most is not None and (isinstance(most, bool) or not most > 0):
-                raise HarnessMisuse(f"sandbox: {name}: expected a number above 0, or None, got {most!r:.100}; correct it")
+            check("sandbox", name, most, optional(whole_from(1)))
 
     def in_force(self) -> Level:
         """Return the highest level that holds on this machine, found by a test. The first call takes about 0.1 s."""

@@ -23,6 +23,7 @@ import msgspec
 import trio
 from attrs import field, frozen
 
+from harnesses.agents.argument_checks import SECONDS, TEXT, TEXTS, Rule, check, optional
 from harnesses.agents.model.messages import ToolDefinition
 from harnesses.agents.tools.tool import InvalidArguments, ToolEffect, ToolSetting
 from harnesses.agents.tools.tool_threads import call_in_thread
@@ -35,6 +36,17 @@ from harnesses.timing.clock import jumps
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ARGUMENT = re.compile(r"^(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
 _SECTION = re.compile(r"^(Args|Arguments|Returns|Raises|Yields|Examples?|Notes?|Source):\s*$")
+_RULES = {
+    "effect": Rule(f"one of {', '.join(ToolEffect)}", lambda value: value in tuple(ToolEffect)),
+    "name": TEXT,
+    "description": TEXT,
+    "timeout_s": optional(SECONDS),
+    "guard": Rule("a function, or None", lambda value: value is None or callable(value)),
+    "paths": Rule(
+        "a list of names of arguments, a function, or None",
+        lambda value: value is None or callable(value) or TEXTS.holds(value),
+    ),
+}
 _encode = msgspec.json.Encoder(decimal_format="string").encode
 _DONE = "done"
 """The result that a model gets for None."""
@@ -145,13 +157,17 @@ def function_tool(
         check: raises `ToolError` for valid arguments of a call that could not be made, so that nobody is asked to approve it.
 
     Raises:
-        HarnessMisuse: a parameter has no annotation, or one that JSON cannot represent; or the name is not possible.
+        HarnessMisuse: an argument is invalid; a parameter has no annotation, or one that JSON cannot represent.
     """
+    _check_arguments(function, locals())
     name = name or getattr(function, "__name__", type(function).__name__)
     if not _NAME.fullmatch(name):
         raise HarnessMisuse(f"tool {name!r:.100}: expected a name of 1 to 64 characters of A-Z, a-z, 0-9, _ and -; set `name`")
     text, described = _read_docstring(inspect.getdoc(function) or "")
     arguments, setting_name = _arguments_of(name, function, described)
+    known = [argument.name for argument in arguments]
+    if paths is not None and not callable(paths) and (unknown := set(paths) - set(known)):
+        raise HarnessMisuse(f"tool {name}: paths: expected some of {', '.join(known)}, got {min(unknown)!r}; correct it")
     schema = str(msgspec.json.encode(_schema_of(name, arguments)), "utf-8")
     definition = ToolDefinition(name=name, description=description or text or name, input_schema=schema)
     return FunctionTool(
@@ -165,6 +181,12 @@ def function_tool(
         path_arguments=paths if paths is None or callable(paths) else tuple(paths),
         checked=check,
     )
+
+
+def _check_arguments(function: object, given: Mapping[str, object]) -> None:
+    check("tool", "function", function, Rule("a function", callable, "decorate one, or pass one"))
+    for name, rule in _RULES.items():
+        check(f"tool {getattr(function, '__name__', given['name'])}", name, given[name], rule)
 
 
 @overload

@@ -28,8 +28,9 @@ from urllib.parse import urlsplit
 import msgspec
 import trio
 from attrs import field, frozen
-from attrs.converters import optional
+from attrs.converters import optional as unless_none
 
+from harnesses.agents.argument_checks import FLAG, SECONDS, TEXT, TEXTS, VARIABLES, WORDS, Rule, listed, validator
 from harnesses.agents.model.messages import ToolDefinition
 from harnesses.agents.sandbox import Sandbox, environment_within, sandboxed
 from harnesses.agents.tools.coding_tools import held_by
@@ -62,12 +63,22 @@ _NOT_AT_THE_TOP = ("anyOf", "oneOf", "allOf", "not", "enum")
 _WHAT = "an MCP server"
 
 
-def _words(command: Iterable[str]) -> tuple[str, ...]:
-    return tuple(command)
+def _command(words: Iterable[str]) -> tuple[str, ...]:
+    return listed("MCP server", "command", words, WORDS)
+
+
+def _argument_names(names: Iterable[str]) -> tuple[str, ...]:
+    return listed("MCP server", "paths", names, TEXTS)
 
 
 class _NotStarted(Exception):
     """The program of a server has not come to answer; the message says why."""
+
+
+_URL = Rule(
+    "an address with http:// or https://",
+    lambda value: isinstance(value, str) and (not value or value.startswith(("http://", "https://"))),
+)
 
 
 @frozen
@@ -75,26 +86,30 @@ class McpServer:
     """An MCP server, started or connected to for each turn.
 
     Raises:
-        HarnessMisuse: there is neither a command nor a URL, or both.
+        HarnessMisuse: an argument is invalid, or there is neither a command nor a URL, or both.
     """
 
-    command: tuple[str, ...] = field(default=(), converter=_words)
+    command: tuple[str, ...] = field(default=(), converter=_command)
     """The program and its arguments, for a server over stdio."""
-    url: str = field(default="", kw_only=True)
+    url: str = field(default="", validator=validator("MCP server", _URL), kw_only=True)
     """The endpoint of a server over streamable HTTP."""
-    name: str = field(default="", kw_only=True)
+    name: str = field(default="", validator=validator("MCP server", TEXT), kw_only=True)
     """Its name in messages and in prefixes of tools; by default from the command or the URL."""
-    env: Mapping[str, str] = field(factory=dict[str, str], kw_only=True, repr=False)
+    env: Mapping[str, str] = field(
+        factory=dict[str, str], validator=validator("MCP server", VARIABLES), kw_only=True, repr=False
+    )
     """Variables added to its environment, which has no secrets otherwise."""
-    headers: Mapping[str, str] = field(factory=dict[str, str], kw_only=True, repr=False)
+    headers: Mapping[str, str] = field(
+        factory=dict[str, str], validator=validator("MCP server", VARIABLES), kw_only=True, repr=False
+    )
     """Headers of requests to the URL, such as credentials."""
-    trusted: bool = field(default=False, kw_only=True)
+    trusted: bool = field(default=False, validator=validator("MCP server", FLAG), kw_only=True)
     """Whether to believe what it says of its tools: that they only read."""
-    network: bool = field(default=False, kw_only=True)
+    network: bool = field(default=False, validator=validator("MCP server", FLAG), kw_only=True)
     """Whether it may use the network within a sandbox that leaves this open."""
-    paths: tuple[str, ...] | None = field(default=None, converter=optional(_words), kw_only=True)
+    paths: tuple[str, ...] | None = field(default=None, converter=unless_none(_argument_names), kw_only=True)
     """Names of the arguments of its tools that are paths, which the policy judges as such; None if any may be one."""
-    start_timeout_s: float = field(default=60.0, kw_only=True)
+    start_timeout_s: float = field(default=60.0, validator=validator("MCP server", SECONDS), kw_only=True)
     """Seconds until it must have started and listed its tools."""
 
     def __attrs_post_init__(self) -> None:
@@ -229,13 +244,13 @@ class _Session:
         while cursor not in seen and len(seen) < _MOST_PAGES and len(tools) < MAX_TOOLS:
             seen.add(cursor)
             page = await self.client.list_tools(cursor=cursor)
-            for listed in page.tools:
+            for offered in page.tools:
                 try:
-                    if listed.name in tools:
+                    if offered.name in tools:
                         raise ValueError("it is listed twice")
-                    tools[listed.name] = self._tool(listed)
+                    tools[offered.name] = self._tool(offered)
                 except ValueError as error:
-                    left_out.append(f"tool {listed.name!r:.100} is left out: {error}")
+                    left_out.append(f"tool {offered.name!r:.100} is left out: {error}")
             cursor = page.next_cursor
         for words in left_out[:_MOST_LOGGED]:
             self.setting.run.log(f"[{self.server.name}: {words}]")

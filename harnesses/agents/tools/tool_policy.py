@@ -24,6 +24,7 @@ from typing import Any, Protocol, cast
 import msgspec
 from attrs import evolve, field, frozen
 
+from harnesses.agents.argument_checks import SECONDS, Rule, check, validator
 from harnesses.agents.tools.path_forms import PathForms, forms_below, forms_of_path
 from harnesses.agents.tools.tool import Tool, ToolEffect, ToolSetting
 from harnesses.effects.approval import DAY_S, MAX_SUMMARY, Action
@@ -187,7 +188,9 @@ def _forms(key: str, value: str, paths: tuple[str, ...] | None, root: Path | Non
 
 
 def _read_patterns(texts: str | Iterable[str]) -> tuple[_Pattern, ...]:
-    return tuple(map(_read_pattern, (texts,) if isinstance(texts, str) else texts))
+    given = (texts,) if isinstance(texts, str) else texts
+    check("tool policy", "patterns", given, Rule("a list of them", lambda value: isinstance(value, Iterable)))
+    return tuple(map(_read_pattern, given))
 
 
 def _read_pattern(text: str | _Pattern) -> _Pattern:
@@ -229,7 +232,7 @@ class ToolPolicy:
     """Patterns of calls that are not made."""
     otherwise: Verdict | None = field(default=None, converter=_read_verdict)
     """Verdict on calls that no pattern matches; None for the command guard and the tool's effect."""
-    expires_s: float = DAY_S
+    expires_s: float = field(default=DAY_S, validator=validator("tool policy", SECONDS))
     """Seconds until a requested approval expires."""
 
     def judge(self, tool: Tool, name: str, arguments: Mapping[str, Any], setting: ToolSetting) -> Ruling:

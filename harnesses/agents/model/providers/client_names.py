@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack, cast
 
+from harnesses.agents.argument_checks import Rule, check
 from harnesses.agents.model.model_client import ModelClient
 from harnesses.agents.model.price_table import Prices
 from harnesses.agents.model.provider import ModelProvider
@@ -23,6 +24,12 @@ _NAMES = {
     "prices": "prices",
 }
 """What options are called by `ModelClient`."""
+
+
+_FALLBACK = Rule(
+    "a list of provider:model, or of dicts with model",
+    lambda value: isinstance(value, list | tuple) and all(isinstance(one, str | Mapping) for one in cast(Any, value)),
+)
 
 
 class ClientOptions(TypedDict, total=False):
@@ -65,6 +72,7 @@ def client_for(model: str, **options: Unpack[ClientOptions]) -> ModelClient:
     """
     of_main = _given({name: options.get(name) for name in _OF_PROVIDER})
     models = [provider_for(model, **of_main)]
+    check(f"model {model!r}", "fallback", options.get("fallback", ()), _FALLBACK)
     models += [_fallback(one, model, of_main) for one in options.get("fallback", ())]
     limits = RateLimits(
         requests_per_minute=options.get("requests_per_minute"),

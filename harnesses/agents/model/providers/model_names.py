@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, cast
 
 from attrs import frozen
 
+from harnesses.agents.argument_checks import NAME, PATH, TEXT, check, optional
 from harnesses.agents.model.provider import ModelProvider
 from harnesses.agents.model.providers.credentials import Credential
 from harnesses.agents.model.providers.response_stream import CallLimits
@@ -86,6 +87,9 @@ def provider_for(
     Raises:
         HarnessMisuse: the name or `base_url` is malformed, or no such provider is known.
     """
+    given_by_name = {"base_url": (base_url, TEXT), "key_file": (key_file, PATH), "key_variable": (key_variable, NAME)}
+    for what, (value, rule) in given_by_name.items():
+        check(f"model {name!r}", what, value, optional(rule))
     if sum(given is not None for given in (key, key_file, key_variable)) > 1:
         raise HarnessMisuse(f"model {name!r}: expected one of key, key_file and key_variable, got several; drop the others")
     if key_file is not None:
