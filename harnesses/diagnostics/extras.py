@@ -5,6 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import msgspec
 
 from harnesses.errors import NotReady
 
@@ -25,10 +28,21 @@ def own_version() -> str:
 def install_command(extra: str = "") -> str:
     """Return the `pip` command that installs this project, optionally with an extra.
 
-    It names the installed distribution, or this checkout if none is installed.
+    It names the checkout or file that it was installed from, this checkout if it is not installed, or else the distribution.
     """
-    project = DISTRIBUTION if own_version() else str(Path(__file__).parents[2])
-    return f"pip install '{project}[{extra}]'" if extra else f"pip install --upgrade '{project}'"
+    project, flag = _installed_from() if own_version() else (str(Path(__file__).parents[2]), "")
+    named = f"'{project}[{extra}]'" if extra else f"--upgrade '{project}'"
+    return f"python -m pip install {flag}{named}"
+
+
+def _installed_from() -> tuple[str, str]:
+    """Return what this project was installed from, and the flag of an editable installation. See PEP 610."""
+    from importlib.metadata import distribution
+
+    found: Any = msgspec.json.decode(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
+    path = unquote(urlsplit(found.get("url", "")).path)
+    is_editable = found.get("dir_info", {}).get("editable", False)
+    return (path, "-e " if is_editable else "") if found.get("url", "").startswith("file:") else (DISTRIBUTION, "")
 
 
 def load_extra(module: str, extra: str, what: str, instead: str = "") -> Any:

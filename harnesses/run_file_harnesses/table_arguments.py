@@ -59,6 +59,15 @@ def keys_of(make: Callable[..., object], without: Collection[str] = ()) -> tuple
     return tuple(name for name in _parameters(make) if name not in without)
 
 
+def _meant_within(key: str, known: Mapping[str, tuple[Any, bool]]) -> str:
+    """Return what to write if a key belongs into the table of another one; empty if it does not."""
+    for name, (hint, _) in known.items():
+        for kind in (hint, *get_args(hint)):
+            if isinstance(kind, type) and attrs.has(kind) and key in attrs.fields_dict(kind):
+                return f"; write {name} = {{ {key} = … }}"
+    return ""
+
+
 def read_arguments(
     make: Callable[..., object],
     data: object,
@@ -85,7 +94,7 @@ def read_arguments(
     before = len(problems.found)
     for key, value in table.items():
         if key not in known:
-            way_out = meant(key, known) or "; correct or remove it"
+            way_out = _meant_within(key, known) or meant(key, known) or "; correct or remove it"
             problems.add(where, f"unknown key {key!r}: {one_of((*own, *known), 'none can be given')}{way_out}")
         else:
             read = readers[key] if key in readers else reader_of(known[key][0])

@@ -160,7 +160,7 @@ async def test_what_a_program_says_is_kept_in_bounds(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"command": "claude -p"}, "expected a sequence of words"),
+        ({"command": "claude -p"}, "expected a list of the program and its arguments"),
         ({"command": []}, "expected a command or a dialect"),
         ({"command": ["true"], "limit_s": 0}, "limit_s"),
     ],

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harnesses.diagnostics.extras import install_command
 from harnesses.guard import RUN_CODE, UNKNOWN, UNREADABLE, Category, classify, protected_path, read_only_violations
 from harnesses.guard import bash_parser as bash
 from harnesses.guard.bash_parser import MAX_READ, MAX_TEXT
@@ -197,7 +198,7 @@ def test_without_the_parser_every_text_asks_and_says_what_to_install(monkeypatch
     bash._parser.cache_clear()
 
     assert finding.category == UNREADABLE
-    assert "durable-harnesses[guard]" in finding.why
+    assert install_command("guard") in finding.why
     assert classify(["ls"]) == ()
 
 

@@ -200,7 +200,7 @@ def test_the_rest_is_read_as_well():
             "agent: unknown key 'limit': expected one of command, resume, prompt, limit_s",
         ),
         ({"agent": {"command": ["a"], "prompt": "pipe"}}, "agent: prompt: expected one of stdin, argument, file, was 'pipe'"),
-        ({"agent": {"command": ["a"], "limit_s": 0}}, "agent: a: limit_s: expected seconds above 0, was 0"),
+        ({"agent": {"command": ["a"], "limit_s": 0}}, "agent: CommandAgent: limit_s: expected seconds above 0, got 0"),
         (
             {"agent": {"dialect": "cluade-code"}},
             "agent: dialect: expected one of claude_code, codex, gemini, opencode, aider, was 'cluade_code'",

@@ -48,11 +48,22 @@ def test_a_table_makes_a_model_agent(tmp_path: Path) -> None:
 def test_all_mistakes_are_told_together_with_what_was_meant() -> None:
     agent, problems = read(
         {"model": "opnai:gpt-5", "toolz": [], "tools": ["codign"], "policy": {"denny": []}, "max_rounds": "many", "mcp": [{}]}
+        | {"max_tokens": 9, "deny": []}
     )
 
     assert agent is None
     told = "\n".join(problems)
-    for part in ("'opnai'", "unknown key 'toolz'", "did you mean", "'codign'", "unknown key 'denny'", "max_rounds", "mcp 1"):
+    for part in (
+        "'opnai'",
+        "unknown key 'toolz'",
+        "did you mean",
+        "'codign'",
+        "unknown key 'denny'",
+        "max_rounds",
+        "mcp 1",
+        "write options = { max_tokens",
+        "write policy = { deny",
+    ):
         assert part in told, (part, told)
 
 

@@ -15,6 +15,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from harnesses.diagnostics.extras import install_command
 from orchestrator import Orchestrator
 from orchestrator.analysis.questions import QUESTIONS
 from orchestrator.analysis.questions.compare_question import MATCHES
@@ -286,7 +287,7 @@ def test_without_the_extra_it_is_one_clear_line(folder: Path) -> None:
         done = ended(command.python("-c", blocked))
 
     assert (done.code, done.out) == (2, "")
-    assert "pip install 'durable-harnesses[analysis]'" in done.err
+    assert install_command("analysis") in done.err
     assert done.err.count("\n") == 1
 
 

@@ -17,6 +17,7 @@ import pytest
 import trio
 from pyarrow import parquet
 
+from harnesses.diagnostics.extras import install_command
 from orchestrator import Orchestrator, UnknownHarness, UsageError
 from orchestrator.cli.export.export_formats import COLUMNS, export, harmless
 from orchestrator.history.past_reader import pages
@@ -160,7 +161,7 @@ def test_without_pyarrow_parquet_is_refused_in_plain_words(store: Path, tmp_path
 
     assert done.code == 2
     assert "parquet needs pyarrow, which is not installed" in done.err
-    assert "pip install 'durable-harnesses[parquet]'" in done.err
+    assert install_command("parquet") in done.err
     assert os.listdir(tmp_path) == []
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from attrs import frozen
 
+from harnesses.diagnostics.extras import install_command
 from orchestrator import Orchestrator, SqliteStore, StoreError
 from orchestrator.cli.run.live_display import EventLines, event_line, follow
 from orchestrator.kill_switch import Latch
@@ -174,7 +175,7 @@ def test_without_rich_there_are_lines_and_a_hint(command: Command) -> None:
     screen = on_terminal(command, "-c", WITHOUT_RICH, "run", "run.toml")
 
     assert screen.code == 0
-    assert screen.raw.count("pip install 'durable-harnesses[display]'") == 1
+    assert screen.raw.count(install_command("display")) == 1
     assert "three: completed at step 3, attempt 1" in screen.raw
 
 

@@ -15,6 +15,7 @@ import pytest
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 
+from harnesses.diagnostics.extras import install_command
 from orchestrator import Orchestrator, SqliteStore, StoreBusy, UsageError
 from orchestrator.control.control_client import ask_all, order
 from orchestrator.control.run_services import Address, address_of
@@ -199,7 +200,7 @@ async def test_without_the_extra_the_run_goes_on_with_a_word(
         outcome = await orchestrator.start(Scripted(quick, until=2), name="a").wait()
 
     assert (outcome.ok, orchestrator.beside.control_path) == (True, None)
-    assert "pip install 'durable-harnesses[control]'" in capfd.readouterr().err
+    assert install_command("control") in capfd.readouterr().err
 
 
 async def test_the_numbers_add_up_to_what_is_on_disk_however_late_somebody_asks(store: Path) -> None:
@@ -303,7 +304,7 @@ async def test_numbers_that_can_not_be_written_are_a_sentence(store: Path, monke
 
     assert outcome.ok
     assert [one.status for one in said] == [501, 501]
-    assert "pip install 'durable-harnesses[metrics]'" in said[0].fields["error"]
+    assert install_command("metrics") in said[0].fields["error"]
 
 
 async def test_traces_without_the_extra_are_a_word(
@@ -315,7 +316,7 @@ async def test_traces_without_the_extra_are_a_word(
         outcome = await orchestrator.start(Scripted(quick, until=2), name="a").wait()
 
     assert outcome.ok
-    assert "pip install 'durable-harnesses[telemetry]'" in capfd.readouterr().err
+    assert install_command("telemetry") in capfd.readouterr().err
 
 
 async def test_who_tells_the_last_harness_to_stop_hears_that_it_has(store: Path) -> None:

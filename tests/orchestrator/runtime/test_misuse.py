@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from harnesses import HarnessConfig, HarnessMisuse, NoRestart
+from harnesses.diagnostics.extras import install_command
 from harnesses.memory import bundled_embedder
 from harnesses.trading import CcxtFeed, PollingFeed
 from harnesses.trading.feeds.bar_files import read_bars
@@ -131,7 +132,7 @@ async def test_a_missing_extra_blocks_at_once_and_is_named(module, act, extra, m
         outcome = await orchestrator.start(Scripted(script), name="bad", restart="permanent").wait()
 
     assert (outcome.kind, outcome.attempt, errors) == (OutcomeKind.BLOCKED, 1, [])
-    assert f"run `pip install 'durable-harnesses[{extra}]'`" in outcome.cause
+    assert f"run `{install_command(extra)}`" in outcome.cause
 
 
 @pytest.mark.parametrize(("cls", "cause"), CRASHES.items())

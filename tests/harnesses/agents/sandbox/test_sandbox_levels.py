@@ -106,7 +106,7 @@ def test_a_run_file_describes_a_sandbox() -> None:
         ({"level": "high"}, "level: expected one of none, landlock, bubblewrap, was 'high'"),
         ({"network": ["a b"]}, "network: expected hosts such as pypi.org:443"),
         ({"network": 5}, "network: expected true or false or a list, was 5"),
-        ({"processes": 0}, "processes: expected a number above 0, or None, got 0"),
+        ({"processes": 0}, "processes: expected a whole number from 1 up, or None, got 0"),
         ({"cpu_s": True}, "cpu_s: expected a whole number, was True"),
         ({"program": "sh"}, "unknown key 'program'"),
         ("bwarp", "expected bwrap or a table, was 'bwarp'"),
@@ -217,8 +217,8 @@ async def test_an_error_within_the_block_is_raised_as_it_is(tmp_path: Path) -> N
     [
         ({"level": "high"}, "level: expected one of none, landlock, bubblewrap, got 'high'"),
         ({"network": ["not a host"]}, "network: expected hosts such as"),
-        ({"processes": 0}, "processes: expected a number above 0, or None, got 0"),
-        ({"memory_bytes": True}, "memory_bytes: expected a number above 0, or None, got True"),
+        ({"processes": 0}, "processes: expected a whole number from 1 up, or None, got 0"),
+        ({"memory_bytes": True}, "memory_bytes: expected a whole number from 1 up, or None, got True"),
     ],
 )
 def test_a_wrong_setting_is_refused_by_its_name(wrong: dict[str, object], said: str) -> None:
