@@ -70,7 +70,11 @@ def instance_of(kind: type, do: str) -> Rule:
 
 def optional(rule: Rule) -> Rule:
     """Return the rule that holds for None too."""
-    return evolve(rule, wanted=f"{rule.wanted}, or None", holds=lambda value: value is None or rule.holds(value))
+
+    def holds(value: Any) -> bool:
+        return value is None or rule.holds(value)
+
+    return evolve(rule, wanted=f"{rule.wanted}, or None", holds=holds)
 
 
 def whole_from(least: int) -> Rule:
