@@ -57,7 +57,7 @@ REMEDIES: dict[str, str] = {
     "ProviderUnavailable": "Wait for the end of the outage, or name a fallback model",
     "MalformedResponse": "Check that the base URL speaks the provider's protocol",
     "TurnFailed": "Read the message, which says what the model answered",
-    "AnswerRefused": "Change the task, or name another model",
+    "AnswerRefused": "Change the task or name another model, and start again",
     "AnswerEmpty": "Change the task, or name another model",
     "AnswerCutOff": "Raise `max_tokens` in the options of the agent, or ask for less",
     "AnswerInvalid": "Simplify the type of the answer, raise `max_corrections`, or name another model",

@@ -72,6 +72,11 @@ class Conversation:
         self._known = answer.input_tokens and answer.input_tokens + answer.output_tokens
         self._since = len(self.said)
 
+    def unhear(self) -> None:
+        """Forget the last answer, so that the model is asked for it anew."""
+        self.said.pop()
+        self._known = 0
+
     def compact(self, compaction: Compaction, call: ModelCall | None) -> None:
         """Replace what was said before `compaction.message`.
 

@@ -2,7 +2,7 @@
 
 HarnessError
 └── TurnFailed            the turn ended without an answer
-    ├── AnswerRefused     the model, or its provider's safety system, refused
+    ├── AnswerRefused     the model, or its provider's safety system, refused; the harness is blocked
     ├── AnswerCutOff      the answer is longer than the model may write
     ├── AnswerEmpty       the model said nothing, also when it was asked again
     └── AnswerInvalid     the answer is not of the wanted type, also after it was asked again
@@ -10,7 +10,7 @@ HarnessError
 
 from __future__ import annotations
 
-from harnesses.errors import HarnessError
+from harnesses.errors import HarnessError, Waiting
 
 
 class TurnFailed(HarnessError):
@@ -25,8 +25,8 @@ class TurnFailed(HarnessError):
         self.session = session
 
 
-class AnswerRefused(TurnFailed):
-    """The model, or its provider's safety system, refused to answer."""
+class AnswerRefused(TurnFailed, Waiting):
+    """The model, or its provider's safety system, refused to answer. It is asked anew when the harness is started again."""
 
 
 class AnswerCutOff(TurnFailed):

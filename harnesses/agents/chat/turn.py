@@ -34,6 +34,7 @@ from harnesses.agents.model.messages import (
     Message,
     ModelOptions,
     ModelRequest,
+    ModelResponse,
     ModelUsage,
     Role,
     StopReason,
@@ -48,6 +49,7 @@ from harnesses.budgets.budget import Budget, Spend
 from harnesses.budgets.usage import Usage, money_of
 from harnesses.effects.effect import OPEN, EffectOutcome
 from harnesses.errors import BudgetExhausted, Waiting
+from harnesses.features.feature_record import Assignment
 from harnesses.features.turn_results import find_order, unwrap_group
 from harnesses.turn_events import TurnEvent, TurnEventKind
 
@@ -146,7 +148,12 @@ class Turn:
                 self._run.tell(TurnEvent[Any](kind=TurnEventKind.TOOL_ROUND_LIMIT, rounds=policy.max_rounds))
                 if progress.tool_rounds:
                     self._talk.say(LAST_ROUND)
+            was_answered = self._is_recorded(f"round/{number}")
             response = (await self._round(number, is_last=is_last)).response
+            if was_answered and self._is_blocked_by(response):
+                # A person has started the harness again.
+                self._talk.unhear()
+                continue
             match decide(response, progress, policy, self._setting.wanted):
                 case UseTools(progress, problems):
                     results = await self._use_tools(number, response.message.calls, problems)
@@ -158,6 +165,11 @@ class Turn:
                     return TurnOutcome(text=text, stop_reason=stop, answer=answer, tool_round_limit_reached=is_last)
                 case GiveUp(stop, why, text):
                     return TurnOutcome(text=text, stop_reason=stop, problem=why, tool_round_limit_reached=is_last)
+
+    def _is_blocked_by(self, response: ModelResponse) -> bool:
+        """Return whether the harness is blocked by an answer: by a refusal, unless the caller judges it as a try."""
+        is_try = isinstance(self._run.input, Assignment) and self._setting.wanted is None
+        return response.stop_reason is StopReason.REFUSAL and not is_try
 
     # model calls
 

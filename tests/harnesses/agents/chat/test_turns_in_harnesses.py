@@ -15,7 +15,7 @@ from harnesses import BaseHarness, Budget, StepYield
 from harnesses.agents.chat.model_agent import ModelAgent
 from harnesses.agents.model.cassette import Cassette
 from harnesses.agents.model.errors import ContextTooLong, ProviderUnavailable, RateLimited, RequestRejected
-from harnesses.agents.model.messages import Message, ModelOptions, Role
+from harnesses.agents.model.messages import Message, ModelOptions, Role, StopReason
 from harnesses.agents.model.model_client import ModelClient
 from harnesses.agents.tools.function_tool import tool
 from harnesses.agents.tools.tool import ToolEffect
@@ -228,6 +228,22 @@ async def test_a_turn_whose_request_was_rejected_goes_on_when_it_is_started_agai
 
     assert len(provider.requests) == 3
     assert provider.requests[1].messages == provider.requests[2].messages
+
+
+async def test_a_refusal_blocks_at_once_and_is_asked_anew_when_the_harness_is_started_again(autojump_clock: object) -> None:
+    refused, used = says("I will not.", stop=StopReason.REFUSAL), says("", calls("act", '{"what": "x"}'))
+    provider = scripted(used, refused, refused, says("done"), says("more"))
+    store, harness = MemoryStore(), Asking(ModelAgent(provider.client(), tools=[act], session="talk"), "q", "r")
+
+    for sent in (2, 3):
+        assert "blocked: AnswerRefused: agent 'model': the model refused to answer: I will not." in str(
+            await run(harness, store)
+        )
+        assert len(provider.requests) == sent
+    assert str(await run(harness, store)) == "finished"
+
+    assert provider.requests[1].messages == provider.requests[2].messages == provider.requests[3].messages
+    assert [text.splitlines()[-1] for text in texts(provider.requests[4].messages) if text] == ["q", "done", "r"]
 
 
 KILLED = """
