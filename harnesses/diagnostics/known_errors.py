@@ -21,6 +21,7 @@ from attrs.exceptions import FrozenInstanceError
 
 from harnesses.diagnostics.author_frames import place_of
 from harnesses.diagnostics.error_groups import is_one, leaves
+from harnesses.diagnostics.program_interpreter import missing_interpreter
 from harnesses.errors import BudgetExhausted, HarnessError, HarnessMisuse, NoRestart, NotReady, Waiting
 
 _MOST = 100
@@ -117,10 +118,10 @@ def _missing_program(error: OSError) -> NotReady | None:
     name = os.fsdecode(program)
     if isinstance(error, PermissionError):
         return NotReady(f"program {name!r} may not be run{_at(error)}: expected a file with the right to be run; chmod +x it")
-    if os.path.exists(name) and os.sep in name:
-        return NotReady(
-            f"program {name!r} cannot be run{_at(error)}: expected the interpreter its first line names; install that"
-        )
+    interpreter = missing_interpreter(name)
+    if interpreter or (os.path.exists(name) and os.sep in name):
+        named = f"the interpreter {interpreter!r} that its first line names" if interpreter else "its interpreter"
+        return NotReady(f"program {name!r} cannot be run{_at(error)}: expected {named}, got none; install or correct that")
     return NotReady(f"program {name!r} was not found{_at(error)}: expected it on PATH; install it, or correct name or PATH")
 
 

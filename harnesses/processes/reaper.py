@@ -147,7 +147,7 @@ def _become(
             _scope(_LANDLOCK_SCOPE_SIGNAL | (_LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET if rights == "walled" else 0))
         os.execvpe(command[0], command, environment)
     except FileNotFoundError:
-        code, why = 127, "its interpreter was not found" if os.path.exists(command[0]) else "not found"
+        code, why = 127, _why_missing(command[0], environment)
     except NotADirectoryError:
         code, why = 127, "not found"
     except OSError as error:
@@ -156,6 +156,19 @@ def _become(
         why = str(error)
     os.write(2, f"{command[0]}: cannot be run: {why}\n".encode(errors="replace"))
     os._exit(code)
+
+
+def _why_missing(program: str, environment: dict[bytes, bytes]) -> str:
+    """Say why a program was not found: there is none, or the interpreter that its first line names is missing."""
+    folders = [""] if "/" in program else os.get_exec_path(environment)  # type: ignore[arg-type]
+    path = next(filter(os.path.isfile, (os.path.join(folder, program) for folder in folders)), "")
+    try:
+        with open(path, "rb") as file:
+            first = file.read(256).partition(b"\n")[0]
+    except OSError:
+        return "its interpreter was not found" if path else "not found"
+    words = first[2:].split() if first.startswith(b"#!") else []
+    return f"its interpreter{f' {os.fsdecode(words[0])}' if words else ''} was not found"
 
 
 def _scope(scopes: int) -> None:

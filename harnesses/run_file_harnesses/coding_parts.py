@@ -47,6 +47,7 @@ from harnesses.coding.sources.feature_entries import check_ids, check_order, ent
 from harnesses.coding.sources.feature_files import FeatureSource
 from harnesses.coding.sources.problems import meant
 from harnesses.coding.validators import Command, OnlyTouches, PytestNodes, SuiteKept, TestsKept
+from harnesses.diagnostics.program_interpreter import missing_interpreter
 from harnesses.features.feature import Feature
 from harnesses.features.feature_record import InitPlan, InitStep, Shell
 from harnesses.features.feature_validators import OutcomeValidator, accept_all, all_of
@@ -275,7 +276,7 @@ _ELSEWHERE = ("validator", "stages", "tasks", "deeds", "init_plan")
 
 
 def missing_programs(table: Mapping[str, object], beside: Path) -> Iterator[str]:
-    """Yield a message for each program that a table names and that does not exist.
+    """Yield a message for each program that a table names and that does not exist, or whose interpreter does not.
 
     Args:
         table: the keys of a ready-made harness.
@@ -284,6 +285,11 @@ def missing_programs(table: Mapping[str, object], beside: Path) -> Iterator[str]
     for place, program in sorted(set(_programs(table, "", beside, here=True))):
         if not (Path(program).exists() if "/" in program else shutil.which(program)):
             yield f"{place}: program {program!r} not found: expected it on PATH, or a path; install it, or correct the name"
+        elif interpreter := missing_interpreter(program):
+            yield (
+                f"{place}: program {program!r} cannot be run: expected the interpreter {interpreter!r} that its first line "
+                "names, got none; install it, or correct the line"
+            )
 
 
 def _programs(value: object, place: str, beside: Path, *, here: bool) -> Iterator[tuple[str, str]]:

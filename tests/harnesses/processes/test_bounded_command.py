@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from harnesses.agents.sandbox import sandbox_launcher
 from harnesses.processes.bounded_command import run_bounded
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc")
@@ -86,6 +88,18 @@ async def test_a_command_that_does_not_exist_ends_with_127():
 
     assert ran.code == 127
     assert ran.tail == "no-such-command: cannot be run: not found\n"
+
+
+async def test_the_interpreter_that_a_command_lacks_is_named(tmp_path, monkeypatch):
+    program = tmp_path / "lacking"
+    program.write_text("#!/no/such/interpreter -x\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    for name in ("lacking", str(program)):
+        for command in ([name], [sys.executable, sandbox_launcher.__file__, "--", name]):
+            ran = await run_bounded(command, limit_s=30)
+            assert ran.code == 127
+            assert ran.tail == f"{name}: cannot be run: its interpreter /no/such/interpreter was not found\n"
 
 
 async def test_a_command_that_is_no_program_ends_with_126(tmp_path):

@@ -184,7 +184,11 @@ def test_harnesses_spend_from_their_pool_and_crash_under_their_supervisor(comman
 
 
 def test_doctor_looks_at_every_word_and_makes_nothing(command: Command) -> None:
-    command.write("run.toml", TRADING + FEATURES + CODING.replace('"x"', '"no-such-program"') + PIPELINE)
+    servers = 'mcp = [{ command = ["no-server"] }, { command = ["./bad"] }]'
+    agent = f'{{ model = "openai-chat:m", base_url = "http://127.0.0.1:9/v1", {servers} }}'
+    missing, asking = CODING.replace('"x"', '"no-such-program"'), CODING.replace('{ command = ["x"] }', agent)
+    command.write("run.toml", TRADING + FEATURES + missing + asking.replace('"fix"', '"ask"') + PIPELINE)
+    command.write("bad", "#!/no/such/interpreter -x\n")
     before = set(command.folder.iterdir())
 
     done = command("doctor", "run.toml")
@@ -193,7 +197,11 @@ def test_doctor_looks_at_every_word_and_makes_nothing(command: Command) -> None:
     assert "shop: PipelineHarness can be made" in done.out
     assert [line for line in done.out.splitlines() if line.startswith("FAIL")] == [
         "FAIL  run file     run.toml: harness 'fix': coding: agent: command: program 'no-such-program' not found: "
-        "expected it on PATH, or a path"
+        "expected it on PATH, or a path",
+        f"FAIL  run file     run.toml: harness 'ask': coding: agent: mcp: command: program '{command.folder}/bad' "
+        "cannot be run: expected the interpreter '/no/such/interpreter' that its first line names, got none",
+        "FAIL  run file     run.toml: harness 'ask': coding: agent: mcp: command: program 'no-server' not found: "
+        "expected it on PATH, or a path",
     ]
     assert set(command.folder.iterdir()) == before
 

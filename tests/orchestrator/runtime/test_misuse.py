@@ -42,7 +42,7 @@ NOT_READY = {
     "MissingModuleBeside": r"module 'there_is_no_such_module' is not installed \(.*misusing.py:\d+\).*`pip install`",
     "MissingProgram": r"program 'there-is-no-such-program' was not found \(.*misusing.py:\d+\): .*on PATH; install it",
     "MissingProgramOfSubprocess": r"program './there-is-no-such-program' was not found",
-    "MissingInterpreter": r"cannot be run .*interpreter its first line names",
+    "MissingInterpreter": r"cannot be run .*the interpreter '/there/is/none' that its first line names",
     "MayNotBeRun": r"may not be run .*chmod",
 }
 EXTRAS = [
