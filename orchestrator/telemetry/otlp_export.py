@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from harnesses.diagnostics.control_characters import inert_json
 from harnesses.diagnostics.extras import install_command
-from orchestrator.codec import encode
+from orchestrator.codec import encode_private
 from orchestrator.errors import UsageError
 from orchestrator.telemetry.span import Moment, Span, Value
 
@@ -39,7 +39,7 @@ def otlp_lines(spans: Iterable[Span]) -> Iterator[str]:
     """Yield requests of at most `BATCH` spans, one per line: the format of OpenTelemetry's file exporter."""
     iterator = iter(spans)
     while some := list(islice(iterator, BATCH)):
-        yield inert_json(encode(otlp_request(some)))
+        yield inert_json(encode_private(otlp_request(some)))
 
 
 def otlp_request(spans: Sequence[Span]) -> dict[str, Any]:

@@ -58,13 +58,14 @@ class _Open:
     asked: dict[str, object] = field(factory=dict[str, object])
     """Arguments of effects begun and not ended, by key."""
     turns: AgentTurns = field(init=False)
+    trace_id: str = field(init=False)
+    own_id: str = field(init=False)
+    last_step_id: str = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.turns = AgentTurns(self)
-
-    @property
-    def trace_id(self) -> str:
-        return id_of(16, self.run, self.harness, self.attempt)
+        self.trace_id = id_of(16, self.run, self.harness, self.attempt)
+        self.own_id, self.last_step_id = self.id_of(), self.id_of("step", self.last_step)
 
     def id_of(self, *what: object) -> str:
         return id_of(8, self.run, self.harness, self.attempt, *what)
@@ -118,7 +119,7 @@ class Traces:
             return []
         if record.run:
             attempt.last_us = max(attempt.last_us, record.time_us)
-        beside = attempt.id_of("step", attempt.last_step)
+        beside = attempt.last_step_id
         if record.kind == "transcript":
             return attempt.turns.transcript(object_of(record.body), record.step, beside)
         made = [] if record.kind in _BESIDE else attempt.turns.release(attempt.last_step, beside)
@@ -159,10 +160,11 @@ def _step(attempt: _Open, record: Record) -> list[Span]:
     made = [span if span.parent_id else evolve(span, parent_id=own) for span in attempt.ended]
     made += attempt.turns.end_step(record.step, own, start, took.get("agent", 0))
     attempt.ended, attempt.spent, attempt.last_step, attempt.step_us = [], {}, record.step, end
+    attempt.last_step_id = own
     step = Span(
         trace_id=attempt.trace_id,
         span_id=own,
-        parent_id=attempt.id_of(),
+        parent_id=attempt.own_id,
         name="step",
         start_us=start,
         end_us=end,
@@ -174,7 +176,7 @@ def _step(attempt: _Open, record: Record) -> list[Span]:
 def _end(attempt: _Open, kind: str, end_us: int, fields: Mapping[str, Any]) -> list[Span]:
     """Return the span of an attempt that is over, and of what it left open."""
     cause = text_of(fields.get("cause") or "")
-    own = attempt.id_of()
+    own = attempt.own_id
     unknown = {"outcome": "unknown", "reason": "its attempt ended before it did"}
     left = [_ended(attempt, key, span, end_us, unknown) for key, span in attempt.effects.items()]
     left += [evolve(span, end_us=max(end_us, span.start_us)) for span in attempt.approvals.values()]
