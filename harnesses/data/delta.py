@@ -108,6 +108,8 @@ def _names_of(cls: type[Any]) -> tuple[str, ...] | None:
 
 def modified(delta: Delta) -> tuple[str, ...]:
     """Return the names of the top-level fields that `delta` changes. Also accepts a delta decoded from JSON."""
+    if len(delta) == 1 and "set" in delta:
+        return tuple(map(str, delta["set"]))
     if "value" in delta:
         return _WHOLE
     return tuple(str(name) for part in ("set", "in", "drop") for name in delta.get(part, ()))

@@ -244,7 +244,7 @@ def _dict(value: dict[Any, Any], budget: _Budget) -> dict[Any, Any]:
     kinds: set[type] = set(map(type, value))
     size = _CONTAINER + _ITEM * len(value)
     if kinds == _TEXT:
-        size += sum(map(len, value))
+        size += len("".join(value))
     elif len(kinds) > 1 or not (kinds <= _KEYS or all(issubclass(kind, Enum) for kind in kinds)):
         raise _Refused
     twin = value.copy()
@@ -252,6 +252,9 @@ def _dict(value: dict[Any, Any], budget: _Budget) -> dict[Any, Any]:
         cls = item.__class__
         if cls is str or cls is bytes:
             size += len(item)
+        elif cls is float:
+            if not isfinite(item):
+                raise _Refused
         elif cls not in ATOMS:
             twin[key] = _detach(item, budget)
     budget.left -= size

@@ -57,12 +57,13 @@ def suspects(texts: Sequence[str]) -> Iterator[int]:
         yield from (place for place, text in enumerate(texts) if may_hold_secret(text))
         return
     yield from places_of_known_secrets(texts)
-    encoded = [text.encode(errors="replace") for text in texts]
-    joined = b"\n".join(encoded)
+    together = "\n".join(texts)
+    joined = together.encode(errors="replace")
     found = _first(engine, joined, 0)
     if found < 0:
         return
-    ends = list(accumulate(len(text) + 1 for text in encoded))
+    sizes = map(len, texts if together.isascii() else (text.encode(errors="replace") for text in texts))
+    ends = list(accumulate(size + 1 for size in sizes))
     while found >= 0:
         place = bisect_right(ends, found)
         yield place

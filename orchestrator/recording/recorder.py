@@ -3,9 +3,9 @@
 Invariants: a sender woken with a `seq` has something durable; a sender whose write is not recorded gets an error; nobody
 waits forever.
 
-    record, submit ──memory channel──► batch ──► writer thread: one transaction ──► every sender in it is woken
+    record, submit ──list──► batch ──► writer thread: one transaction ──► every sender in it is woken
 
-A harness has at most one step in progress, so the channel has a slot for each and a sender never waits for room. A batch is
+A harness has at most one step in progress, so a sender never waits for room. A batch is
 what was runnable when its first item arrived; a large one is handed over at once, so that the disk works while the other
 harnesses step. A batch of one is committed without the thread as long as commits are fast: switching threads takes longer.
 What nobody waits for and nothing needs soon, such as the intent of a model call, wakes nobody: it joins the next batch.
@@ -13,8 +13,8 @@ What nobody waits for and nothing needs soon, such as the intent of a model call
 The recorder:
 
     state      a slot is sent          `run` has its turn            `close`        a commit fails, `lose`
-    made       waits in the channel    → serving                     → closing      → lost
-    serving    waits in the channel    the channel becomes a batch   → closing      → lost
+    made       waits in the list       → serving                     → closing      → lost
+    serving    waits in the list       the list becomes a batch      → closing      → lost
     closing    refused: UsageError     the last batch, then → ended                 → lost
     lost       refused: StoreLost      refuses the rest              → ended        stays
     ended      refused: UsageError
@@ -62,8 +62,6 @@ _YIELD_S = 0.00005
 """Seconds. Measured with 1,000 harnesses: 5 to 10 % more steps a second, for 0.1 us a step."""
 _ALONE = 8
 """Batches of one in a row after which the next step is no longer delayed to wait for others."""
-_BUFFER = 1_000_000
-"""Slots of the channel. A sender has at most one item in it, so this bounds the number of harnesses."""
 
 
 class Recorder:
@@ -79,8 +77,7 @@ class Recorder:
         self.last_seq = 0
         """`seq` of the newest record committed by this recorder."""
         self._on_lost = on_lost
-        self._send, self._receive = trio.open_memory_channel[PendingWrite](_BUFFER)
-        self._waiting = 0
+        self._waiting: list[PendingWrite] = []
         self._waiting_bytes = 0
         self._is_rung = False
         """Whether the recorder was told of what waits; what need not be committed soon waits without that."""
@@ -111,7 +108,7 @@ class Recorder:
     @property
     def queued(self) -> int:
         """Number of steps, effects and operations that wait for the disk."""
-        return self._waiting + sum(len(batch.slots) for batch in self._under_way)
+        return len(self._waiting) + sum(len(batch.slots) for batch in self._under_way)
 
     def commit_now(self, slot: PendingWrite) -> bool:
         """Commit `slot` in the loop's thread if no other sender was active for a while; return whether that was done.
@@ -234,10 +231,7 @@ class Recorder:
             receipt.settle(result)
 
         slot.result = settle
-        try:
-            self._send_slot(slot)
-        except trio.ClosedResourceError:
-            raise UsageError("the Orchestrator has ended: expected a call within its `async with` block") from None
+        self._send_slot(slot)
         return receipt
 
     async def wait_news(self, after: int) -> None:
@@ -276,7 +270,6 @@ class Recorder:
         self._check_process()
         # `_closed` first: `run` may read it as soon as it is rung.
         self._closed = True
-        self._send.close()
         self._arrivals.ring()
 
     def _check_process(self) -> None:
@@ -288,17 +281,12 @@ class Recorder:
 
     def _hand_over(self) -> None:
         """Turn the waiting slots into a batch, and have it committed."""
-        slots: list[PendingWrite] = []
-        receive, add = self._receive.receive_nowait, slots.append
-        try:
-            while True:
-                add(receive())
-        except (trio.WouldBlock, trio.EndOfChannel):
-            self._waiting = self._waiting_bytes = 0
-            self._is_rung = False
+        slots, self._waiting = self._waiting, []
+        self._waiting_bytes = 0
+        self._is_rung = False
         if not slots:
             return
-        # Before anything is made of it: in a forked process the parent's steps are in the channel too.
+        # Before anything is made of it: in a forked process the parent's steps are in the list too.
         self._check_process()
         self._alone = self._alone + 1 if len(slots) == 1 else 0
         batch = Batch(slots)
@@ -319,9 +307,14 @@ class Recorder:
         return len(self._under_way) == 1 and self._quick_s < _QUICK_S
 
     def _send_slot(self, slot: PendingWrite, *, rings: bool = True) -> None:
-        """Put a slot into the channel. The recorder is woken by a separate event, so slots stay in order."""
-        self._send.send_nowait(slot)
-        self._waiting = waiting = self._waiting + 1
+        """Put a slot into the list of what waits, and wake the recorder.
+
+        Raises:
+            UsageError: the recorder was closed.
+        """
+        if self._closed:
+            raise UsageError("the Orchestrator has ended: expected a call within its `async with` block")
+        self._waiting.append(slot)
         if slot.row is not None:
             self._waiting_bytes += len(slot.row[5])
         elif slot.effect is not None:
@@ -329,7 +322,7 @@ class Recorder:
         if rings and not self._is_rung:
             self._is_rung = True
             self._arrivals.ring()
-        elif (waiting >= _CHUNK or self._waiting_bytes > _LARGEST_BYTES) and self._has_thread:
+        elif (len(self._waiting) >= _CHUNK or self._waiting_bytes > _LARGEST_BYTES) and self._has_thread:
             # Only to the thread: a commit made here would wake its senders, and this one has not parked yet.
             self._hand_over()
 
@@ -391,7 +384,7 @@ class Recorder:
             return
         self._lost = StoreLost(f"{self.store.location} failed while steps waited for it: {error}")
         self._lost.__cause__ = error
-        # After `_lost` is set, so that what is still in the channel is refused too, and nobody can send any more.
+        # After `_lost` is set, so that what is still in the list is refused too, and nobody can send any more.
         self._hand_over()
         self._refuse_all()
         self._news.ring()

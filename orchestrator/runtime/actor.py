@@ -270,7 +270,7 @@ class Actor:
             self._output.begin_recording()
         slot.redacted = self._context.redacted
         try:
-            if slot.redacted and weight(slot) > LARGE:
+            if slot.redacted and (len(body) > LARGE or (slot.notes and weight(slot) > LARGE)):
                 await self._recorder.redact_aside(slot)
             await self._sent(slot)
         except BaseException as error:

@@ -265,10 +265,9 @@ class SqliteStore(SqliteReader):
         advanced = {row[0]: row[3] for row in steps}
         if len(advanced) != len(steps):
             return None
-        for rows in (steps, effects):
-            for harness, epoch, _, step, *_ in rows:
-                if heads.get(harness) != step - 1 or epochs.get(harness) != epoch:
-                    return None
+        for row in chain(steps, effects):
+            if heads.get(row[0]) != row[3] - 1 or epochs.get(row[0]) != row[1]:
+                return None
         last = self._insert_both(steps, effects, wait=wait) if steps and effects else self._insert_alone(steps, effects)
         if last is None:
             return None
