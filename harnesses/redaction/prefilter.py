@@ -93,6 +93,10 @@ _BEFORE = rf"(?:\s|\\[nrt])*[bfru[]*{_OPEN}*"
 _FOREIGN = "\u0080-\U0010ffff"
 _VALUE = rf"[0-9.]*[a-z_+/=~%:&?{_FOREIGN}-][a-z0-9+/=_.~%:&?!@#$^*{_FOREIGN}-]"
 """A value that is not a number, so that `tokens` and `max_tokens` are not matched."""
+_INSIDE = rf"[a-z0-9+/=_.~%:&?!@#$^*\\\x1b\[;{_FOREIGN}-]"
+"""A character of a value, or of an escape in it."""
+_DRAWN = rf"(?:[0-9.]+[a-z_+/=~%:&?{_FOREIGN}-][a-z0-9+/=_.~%:&?!@#$^*{_FOREIGN}-]{{4}}|{_VALUE}{{4}}{_INSIDE}{{11}})"
+"""A value that is long enough to look random, or begins with digits: in `max_tokens value`, a word is not matched."""
 _MIXED = rf"""[^\s"'`,;|<>(){{}}\[\]\\]*[a-z{_FOREIGN}]"""
 """A value that contains a letter."""
 _SAID = rf"{_OPEN}*\s+(?:{SAID})[\s:]+{_BEFORE}{_VALUE}{{6}}"
@@ -131,7 +135,8 @@ def suspect() -> str:
         rf"(?:{mixed})\s{{1,4}}(?:is|was)[\s:]{{1,4}}{_BEFORE}{_VALUE}{{6}}",
         rf"token{_BESIDE}",
         rf"(?:{weak})s?[0-9]{{0,3}}(?:{_SIGN}){_BEFORE}{_VALUE}{{14}}",
-        rf"[_-](?:{weak}|{mixed})s?[0-9]{{0,3}}\s{_BEFORE}{_VALUE}{{4}}",
+        rf"[_-](?:{mixed})s?[0-9]{{0,3}}\s{_BEFORE}{_VALUE}{{4}}",
+        rf"[_-](?:{weak})s?[0-9]{{0,3}}\s{_BEFORE}{_DRAWN}",
         rf"(?:{mixed}|{digits})s?[0-9]{{0,3}}(?:{_SIGN}){_BEFORE}{_MIXED}",
         rf"(?:{digits})s?[0-9]{{0,3}}(?:{_SIGN}|\s){_BEFORE}(?:[0-9]{{3}}|{_VALUE}{{4}})",
         rf"(?:{'|'.join(sorted(names['whole']))})s?[0-9]{{0,3}}(?:{_SIGN}|\s)",

@@ -84,7 +84,8 @@ def turn(number: int, count: int, text: str = "words") -> Turn:
     def passage() -> str:
         longest = random.choice(_LENGTHS)
         start = random.randrange(len(book) - longest)
-        return book[start : start + random.randint(longest // 2, longest)]
+        piece = book[start : start + random.randint(longest // 2, longest)]
+        return piece.partition(" ")[2].rpartition(" ")[0] or piece
 
     price, cash = random.random(), f"{random.random() * 1e5:.2f}"
     return Turn(passage(), passage(), price, f"{random.getrandbits(128):032x}", cash, f"{price:.5f} {passage()[:30]}")

@@ -329,3 +329,19 @@ def test_whatever_the_text_redacting_twice_is_redacting_once(text: str) -> None:
 
     assert redact_text(redacted) == redacted
     assert may_hold_secret(text) or redacted is text
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "--max-tokens", "x_session"])
+def test_a_word_after_a_weak_name_costs_no_search_and_a_drawn_value_goes(name: str) -> None:
+    pytest.importorskip("re2")
+    value = "k4Jq9ZxW2mP7vB1nT8dR"
+
+    assert list(suspects([f"{name} returns the limit of the account"])) == []
+    assert list(
+        suspects([f"{name} {value}", f'{name} "{value}"', f"{name} 1{value}", f"{name} {value[:9]}\x1b[1m{value[9:]}"])
+    ) == [
+        0,
+        1,
+        2,
+        3,
+    ]
