@@ -195,7 +195,9 @@ def _missing(client: ModelClient, model: str, where: str, *, is_replayed: bool) 
     extra = _EXTRAS.get(model.partition(":")[0], "openai")
     has_key = all(getattr(provider, "has_key", True) for provider, _ in client.models)
     if not has_key and not is_replayed:
-        yield f"{where}: model {model!r} has no key: expected {_key_of(client)}; set it"
+        problems = (getattr(provider, "key_problem", "") for provider, _ in client.models)
+        of_file = next((problem for problem in problems if problem.startswith("key file")), "")
+        yield f"{where}: model {model!r} has no key: {of_file or f'expected {_key_of(client)}; set it'}"
     if find_spec(extra) is None and (has_key or not is_replayed):
         yield f"{where}: model {model!r} needs {extra}: expected the extra `{extra}`; run `{install_command(extra)}`"
 

@@ -149,8 +149,9 @@ def _rounds(origin: Transcribed, order: Fork, rounds: int) -> list[Record]:
         if record.kind == "outcome":
             ended.add(key)
     if len(calls) < rounds:
+        count = f"{len(calls)} model call{'s' * (len(calls) != 1)}"
         raise UsageError(
-            f"harness {order.origin!r}, step {order.step + 1} has {len(calls)} model calls: expected at least {rounds}; "
+            f"harness {order.origin!r}, step {order.step + 1} has {count}: expected at least {rounds}; "
             f"see `orchestrator transcript {order.origin} {order.step + 1}`"
         )
     return [one for one in found if decode(one.body)["key"] in ended]

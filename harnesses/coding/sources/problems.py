@@ -20,6 +20,9 @@ MAX_TOLD = 20
 class NothingToDo(InvalidRequest):
     """There is nothing to work on: everything is done, or the list is empty. This is not a mistake in the list."""
 
+    def __str__(self) -> str:
+        return str(self.args[0])
+
 
 @frozen
 class Problems:

@@ -231,7 +231,7 @@ def fork(
         said = {"harness": made.name, "origin": made.origin, "step_number": made.step, "seq": made.seq, "store": made.store}
         print_all([json_line(said)])
     where = f" in {one_line(made.store)}" if into else ""
-    more = f" and {rounds} model calls of the next" if rounds else ""
+    more = f" and {rounds} model call{'s' * (rounds != 1)} of the next" if rounds else ""
     streams.say(
         f"{made.name} is made{where} from {one_line(made.origin)} at step {made.step}{more}; start it to continue from there"
     )

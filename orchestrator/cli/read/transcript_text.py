@@ -56,9 +56,10 @@ def turn_lines(turn: RecordedTurn, layout: Layout) -> Iterator[str]:
 def _totals(said: Transcript) -> str:
     if not said.rounds:
         return ""
-    calls = f"{said.tool_calls} tool calls{f' ({said.tool_errors} failed)' if said.tool_errors else ''}"
+    failed = f" ({said.tool_errors} failed)" if said.tool_errors else ""
+    calls = f"{said.tool_calls} tool call{'s' * (said.tool_calls != 1)}{failed}"
     ended = f"; {one_line(said.stop_reason, 40)}" if said.stop_reason else ""
-    return f"{len(said.rounds)} model calls, {calls}; {_spent(said.usage, said.cost)}{ended}"
+    return f"{len(said.rounds)} model call{'s' * (len(said.rounds) != 1)}, {calls}; {_spent(said.usage, said.cost)}{ended}"
 
 
 def _spent(usage: ModelUsage, cost: Decimal) -> str:

@@ -111,7 +111,7 @@ def forked(fork: Fork, origin: Origin) -> Forked:
     """Return the event that describes the fork."""
     store = fork.past.location if fork.past is not None else ""
     elsewhere = f" in {store}" if store else ""
-    more = f" and {fork.rounds} model calls of the next" if fork.rounds else ""
+    more = f" and {fork.rounds} model call{'s' * (fork.rounds != 1)} of the next" if fork.rounds else ""
     other = f" with {fork.model}" if fork.model else ""
     return Forked(
         origin=fork.origin,

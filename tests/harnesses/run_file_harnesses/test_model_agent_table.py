@@ -79,6 +79,20 @@ def test_a_missing_key_is_told_with_its_name(monkeypatch: pytest.MonkeyPatch) ->
     assert list(missing_parts(table)) == []
 
 
+@pytest.mark.parametrize(
+    ("mode", "advice"), [(0o644, "is not private: expected mode 0600, got 0644; run `chmod 600"), (None, "cannot be read")]
+)
+def test_a_key_file_that_cannot_be_used_is_told_with_its_reason(tmp_path: Path, mode: int | None, advice: str) -> None:
+    key = tmp_path / "key"
+    if mode is not None:
+        key.write_text("sk-ant-0123456789abcdef")
+        key.chmod(mode)
+
+    (told,) = missing_parts({"agent": {"model": "anthropic:claude-sonnet-5", "key_file": str(key)}})
+
+    assert f"has no key: key file {key} {advice}" in told
+
+
 def test_a_recorded_agent_and_one_on_this_machine_need_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
 

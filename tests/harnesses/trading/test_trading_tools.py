@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from harnesses import Agent, AgentRun, HarnessMisuse
+from harnesses.agents import coding_tools
 from harnesses.agents.tools.tool import ToolEffect
 from harnesses.trading import Bar, Limits, PaperBroker, ReplayFeed, TradingHarness
 from harnesses.trading.indicators import Ema
 from harnesses.trading.trading_tools import Venue, agent_strategy, trading_tools
+from tests import ROOT
 from tests.harnesses.agents.tools.turn_tools import Caller, opened
 
 FIRST = datetime(2026, 1, 5, tzinfo=UTC)
@@ -36,6 +38,17 @@ def agent(decide: Any) -> Agent[Any, Any, Any]:
         return "done"
 
     return Agent(work, name="trader")
+
+
+def test_the_page_of_tools_names_the_effect_and_the_arguments_of_each() -> None:
+    rows = []
+    for each in (*coding_tools(), *trading_tools(orders=True)):
+        schema = json.loads(each.definition.input_schema)
+        arguments = ", ".join(f"`{name}`" + "?" * (name not in schema["required"]) for name in schema["properties"])
+        rows.append(f"| `{each.definition.name}` | `{each.effect.name}` | {arguments or 'none'} |")
+
+    page = (ROOT / "docs" / "how-to" / "tools.md").read_text(encoding="utf-8").splitlines()
+    assert [row for row in rows if row not in page] == []
 
 
 async def trade(decide: Any, *, limits: Limits | None = None) -> TradingHarness:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeVar, cast
 import msgspec
 import trio
 
-from harnesses.agents.model.errors import MalformedResponse, ProviderError
+from harnesses.agents.model.errors import AuthenticationFailed, MalformedResponse, ProviderError
 from harnesses.agents.model.messages import ModelRequest, ModelResponse, StreamEvent
 from harnesses.agents.model.providers.credentials import NO_KEY, Credential
 from harnesses.agents.model.providers.provider_failures import Failure, error_of, resets_at
@@ -86,6 +86,16 @@ class SdkProvider(ABC):
     def key_name(self) -> str:
         """Where its key comes from; empty without one."""
         return "" if self._key is None else self._key.name
+
+    @property
+    def key_problem(self) -> str:
+        """Why its key cannot be used; empty if it can be, or if there is none."""
+        try:
+            if self._key is not None:
+                self._key.reveal()
+        except AuthenticationFailed as error:
+            return str(error)
+        return ""
 
     @property
     def has_key(self) -> bool:
