@@ -16,16 +16,20 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
+import socketserver
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import suppress
+import threading
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from attrs import define, frozen
 
 from tests import ROOT
+from tests.zygote import run_python
 
 HOME = "/home/ann/checkout"
 """How pages call the folder in which a session begins. It has `examples`, as a checkout does."""
@@ -99,6 +103,58 @@ def _mask(text: str) -> str:
     return text
 
 
+_ORCHESTRATOR = """#!/bin/sh
+[ "$1" = run ] || exec {python} -I -S {ask} "$@"
+exec {python} -P -m orchestrator "$@"
+"""
+_ASK = """
+import os, socket, sys
+with socket.socket(socket.AF_UNIX) as asked:
+    asked.connect({path!r})
+    words = "\\0".join([os.getcwd(), *sys.argv[1:]]), "\\0".join(f"{{name}}={{value}}" for name, value in os.environ.items())
+    socket.send_fds(asked, ["\\1".join(words).encode()], [0, 1, 2])
+    sys.exit(int(asked.recv(16)))
+"""
+_VERB = """
+import sys
+del sys.path[0]
+sys.stdout.reconfigure(line_buffering=True)  # as at a terminal: in order with standard error
+from orchestrator.cli import main
+sys.exit(main())
+"""
+
+
+class _Verb(socketserver.BaseRequestHandler):
+    """Carries out `orchestrator VERB …` for a shell, in a program that is forked from one that has imported the command.
+
+    `orchestrator run`, which a page may kill, is started as its reader starts it.
+    """
+
+    def handle(self) -> None:
+        told, streams, _, _ = socket.recv_fds(self.request, 1 << 20, 3)
+        (cwd, *words), variables = (part.split("\0") for part in told.decode().split("\1"))
+        env = dict(variable.split("=", 1) for variable in variables)
+        done = run_python("-c", _VERB, *words, cwd=cwd, env=env, stdin=streams[0], stdout=streams[1], stderr=streams[2])
+        for stream in streams:
+            os.close(stream)
+        self.request.send(str(done.returncode).encode())
+
+
+@contextmanager
+def _verbs() -> Generator[Path]:
+    """Serve verbs at a socket of which this is the path."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "verbs"
+        with socketserver.ThreadingUnixStreamServer(str(path), _Verb) as server:
+            serving = threading.Thread(target=server.serve_forever, args=(0.05,))
+            serving.start()
+            try:
+                yield path
+            finally:
+                server.shutdown()
+                serving.join()
+
+
 @define
 class Shell:
     """One bash that begins in `folder`, with `orchestrator` and `python` of this checkout on its path."""
@@ -107,12 +163,15 @@ class Shell:
     _process: subprocess.Popen[str]
 
     @classmethod
-    def open(cls, folder: Path) -> Shell:
+    def open(cls, folder: Path, verbs: Path) -> Shell:
         programs = folder / ".bin"
         programs.mkdir()
         (folder / "examples").symlink_to(ROOT / "examples")
-        for name, arguments in {"python": "", "orchestrator": "-P -m orchestrator"}.items():
-            (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} {arguments} "$@"\n', encoding="utf-8")
+        ask = programs / "ask.py"
+        ask.write_text(_ASK.format(path=str(verbs)), encoding="utf-8")
+        scripts = {"python": '#!/bin/sh\nexec {python} "$@"\n', "orchestrator": _ORCHESTRATOR}
+        for name, script in scripts.items():
+            (programs / name).write_text(script.format(python=sys.executable, ask=ask), encoding="utf-8")
             (programs / name).chmod(0o755)
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("ORCHESTRATOR_", "GIT_", "PYTEST_"))}
         environment = {
@@ -161,8 +220,7 @@ class Shell:
 
 def play(page: str, folder: Path) -> Iterator[tuple[Command, str]]:
     """Follow a page in an empty folder, and yield each command with what it prints."""
-    shell = Shell.open(folder)
-    try:
+    with _verbs() as verbs, closing(Shell.open(folder, verbs)) as shell:
         for part in parts(page):
             if isinstance(part, File):
                 path = shell.folder / part.path
@@ -170,8 +228,6 @@ def play(page: str, folder: Path) -> Iterator[tuple[Command, str]]:
                 path.write_text(part.text, encoding="utf-8")
             else:
                 yield part, shell.run(part.text).replace(str(folder), HOME)
-    finally:
-        shell.close()
 
 
 def main(paths: list[str]) -> None:

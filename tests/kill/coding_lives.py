@@ -20,9 +20,10 @@ from attrs import define, frozen
 from orchestrator import StoreUnusable
 from orchestrator.codec import decode, encode
 from orchestrator.store import SqliteReader
+from tests import ROOT
 from tests.zygote import run_python
 
-from .lives import ROOT, assert_sound
+from .lives import assert_sound
 
 _LONGEST_S = 180.0
 _MOST_LIVES = 400
@@ -102,8 +103,9 @@ class Case:
             code = run_python(*command, cwd=ROOT, env=env, stdout=errors, stderr=errors, timeout=_LONGEST_S).returncode
         said = (self.folder / "errors").read_text()
         assert code in (0, -signal.SIGKILL), f"the program ended with code {code}:\n{said[-4000:]}"
-        self.kills += code != 0
-        return code != 0
+        killed: bool = code != 0
+        self.kills += killed
+        return killed
 
     def finish(self) -> None:
         """Let it live until it is complete. What was cut off ends a run, so that may take several."""
