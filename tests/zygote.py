@@ -37,8 +37,22 @@ from tests import ROOT
 _LIMIT = 1 << 20
 """Bytes of a request: arguments and environment."""
 _MOST_DESCRIPTORS = 16
-_IMPORTED = ("harnesses.base", "orchestrator.orchestrator", "orchestrator.store.sqlite.sqlite_store", "cyclopts")
-"""What almost every program needs. Packages import their parts when they are asked for, so each is named."""
+_IMPORTED = (
+    "harnesses.base",
+    "orchestrator.orchestrator",
+    "orchestrator.store.sqlite.sqlite_store",
+    "cyclopts",
+    "harnesses.agents.sandbox.sandboxed_command",
+    "harnesses.coding.workplace.coding_harness",
+    "harnesses.coding.sources.failing_tests",
+    "orchestrator.cli.read.status_verbs",
+    "orchestrator.cli.read.verify_verb",
+    "orchestrator.cli.run.run_verb",
+)
+"""What many programs need, and what the most given verbs are made of.
+
+Packages import their parts when they are asked for, so each is named.
+"""
 _SERVE = "from tests import zygote; zygote.serve(); zygote.run()"
 _CLONE_PARENT = 0x8000
 _SYS_CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine())

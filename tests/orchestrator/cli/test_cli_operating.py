@@ -60,8 +60,9 @@ def run_file(command: Command, *classes: str) -> None:
 
 def fed(command: Command, given: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     """Run the command with something in its standard input."""
-    options = {"input": given, "capture_output": True, "cwd": command.folder, "env": surroundings()}
-    return run_python("-m", "orchestrator", *arguments, **options)
+    options: dict[str, Any] = {"input": given, "capture_output": True, "cwd": command.folder, "env": surroundings()}
+    done: subprocess.CompletedProcess[bytes] = run_python("-m", "orchestrator", *arguments, **options)
+    return done
 
 
 def records(command: Command, kind: str) -> list[Any]:

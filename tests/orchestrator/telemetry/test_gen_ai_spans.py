@@ -108,7 +108,7 @@ async def test_an_agent_that_only_reports_its_usage_is_told_as_a_turn(autojump_c
 def test_a_turn_of_a_command_line_agent_is_told_by_its_transcript() -> None:
     used = {"turns": 1, "input_tokens": 7, "output_tokens": 1}
     tools = [{"id": "t1", "name": "Edit", "start_us": 3 * SECOND, "end_us": 4 * SECOND, "is_error": True}, {"id": "t2"}]
-    who = {"agent": "claude-code", "scope": "claude-code#1/", "model": "anthropic:claude-9"}
+    who: dict[str, Any] = {"agent": "claude-code", "scope": "claude-code#1/", "model": "anthropic:claude-9"}
     told = list(
         spans(
             [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -51,9 +51,9 @@ class Unreachable(ScriptedProvider):
     """A provider whose calls fail the test."""
 
     @asynccontextmanager
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[StreamEvent], None]:  # type: ignore[override]
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[StreamEvent], None]:
         raise AssertionError("a replay must not call the provider")
-        yield ()
+        yield
 
 
 async def recorded(path: Path, *texts: str) -> Cassette:
