@@ -12,7 +12,7 @@ from tests.tampering.proof import judge
 
 from .lives import Life
 
-STEPS = 120
+STEPS = 200
 
 
 def assert_clean(store: Path) -> int:
