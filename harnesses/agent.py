@@ -176,6 +176,33 @@ class AgentRun(Generic[StateT, InputT]):
         most = Spend(turns=turns, tool_calls=tool_calls, tokens=tokens, money=money)
         return self._services().spending(most, on_cutoff)
 
+    def turn(self) -> Spending:
+        """Return an `async with` block that charges a turn, for agents that charge their turns themselves: `charges_turns`.
+
+        The charge joins the next commit. Within the function of an effect that is the commit of its outcome, so that a turn
+        that is taken up again from its records is charged once.
+
+        Raises:
+            BudgetExhausted: on entering, if no turn is left. Do not catch it.
+        """
+        return self._services().turn()
+
+    async def give_up(self, key: str, why: str) -> bool:
+        """Record that this call fails, before the error is raised; or return that the harness has tried again since.
+
+        After a kill or a stop the failure is still on record, so that the harness goes on as it did. If the attempt of the
+        harness itself fails, its next one is told True, and may try again with keys of its own.
+
+        Args:
+            key: of the record, unique within the call.
+        """
+        return await self._services().give_up(key, why)
+
+    @property
+    def limits(self) -> Budget:
+        """The tightest limits of the budgets that this call is charged to, but for what a `spending` block has reserved."""
+        return self._services().limits
+
     async def ask(self, to: str, message: object, *, timeout_s: float = ASK_TIMEOUT_S, key: str) -> Any:
         """Send a request to the harness called `to` and return its reply, as plain data; see `BaseHarness.ask`.
 
@@ -248,6 +275,8 @@ class Agent(Generic[StateT, InputT, OutputT]):
             its answer. A limit on any other is refused when the harness starts.
     """
 
+    charges_turns = False
+    """Whether it charges its turns itself, through `AgentRun.turn`, because it takes them up again after a restart."""
     remedy = ""
     """What to do if a limit cannot be enforced for the agent because it does not report it; for the error message."""
 

@@ -121,6 +121,8 @@ class Bill:
         """Add usage that was charged in an earlier attempt."""
         self.has_reported = True
         self.recalled += usage
+        # Its turn was charged with its first report.
+        self._turns = 0
 
     async def count_call(self) -> None:
         """Charge a tool call that is about to be made, or refuse it uncharged if none is left.

@@ -13,19 +13,22 @@ from contextvars import ContextVar
 from copy import copy
 from typing import Any, Protocol
 
+from attrs import evolve
 from trio.lowlevel import cancel_shielded_checkpoint
 
 from harnesses.agent_spans import NO_SPAN, AgentSpan, NoSpan, SpanSink
 from harnesses.attachments import Attachment, attachment, turns_of
-from harnesses.budgets.budget import Spend
-from harnesses.budgets.spending import BudgetAccount, Spending
+from harnesses.budgets.budget import NOTHING, UNLIMITED, Budget, Spend
+from harnesses.budgets.spending import BudgetAccount, Spending, limits, settled_here
 from harnesses.budgets.usage import overspent
 from harnesses.control import Control
 from harnesses.effects.approval import Action, ApprovalRule, Grant, action_of
-from harnesses.effects.effect import Effect, Journal
+from harnesses.effects.effect import Effect, EffectOutcome, Journal
 from harnesses.effects.effect_scopes import scope_of, scoped
 from harnesses.effects.once import Effects
 from harnesses.errors import BudgetExhausted, HarnessError, HarnessMisuse, Waiting, located
+
+_TURN = Spend(turns=1)
 
 
 class EffectServices(Journal, Protocol):
@@ -87,7 +90,7 @@ class AgentServices:
         spans: called with each span that has ended; None without telemetry.
     """
 
-    __slots__ = ("_calls", "_runtime", "_spans", "_tell", "_where", "agent", "is_taken", "scope")
+    __slots__ = ("_calls", "_runtime", "_spans", "_tell", "_where", "agent", "is_taken", "owes_turn", "scope")
 
     def __init__(
         self,
@@ -103,6 +106,8 @@ class AgentServices:
         self.scope = scope or scope_of(agent, 1)
         self.is_taken = False
         """Whether an `AgentRun` has these services: further agents called below it get services of their own."""
+        self.owes_turn = False
+        """Whether the agent charges its turns itself; see `AgentRun.turn`."""
         self._runtime: EffectServices = runtime or _Alone(agent)
         self._where = where or (lambda: f"agent {agent!r}")
         self._tell = tell
@@ -132,6 +137,27 @@ class AgentServices:
     def spending(self, most: Spend, on_cutoff: Spend | None) -> Spending:
         """Reserve budget for an `async with` block; see `AgentRun.spending`."""
         return Spending(self._runtime.till, most, self._runtime.control.watch, on_cutoff=on_cutoff)
+
+    def turn(self) -> Spending:
+        """Charge a turn; see `AgentRun.turn`."""
+        spend = Spending(self._runtime.till if self.owes_turn else None, _TURN, self._runtime.control.watch, on_cutoff=NOTHING)
+        spend.settle(turns=1, wait=False)
+        return spend
+
+    async def give_up(self, key: str, why: str) -> bool:
+        """Record that this call fails, or return that it is tried again; see `AgentRun.give_up`."""
+        known = self.recorded(key)
+        if known is not None and known.outcome is EffectOutcome.NOT_DONE:
+            return True
+        await self.once(key, lambda: why, (), idempotent=True)
+        self._runtime.effects.given_up.add(self._scoped(key))
+        return False
+
+    @property
+    def limits(self) -> Budget:
+        """The tightest limits of the call; see `AgentRun.limits`."""
+        till = self._runtime.till
+        return UNLIMITED if till is None else evolve(limits(till), **dict.fromkeys(settled_here()))
 
     def attach(self, kind: str, value: object) -> None:
         """Record something beside the step in progress; see `AgentRun.attach`."""

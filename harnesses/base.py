@@ -28,12 +28,13 @@ from harnesses.config import ChildOrder, HarnessConfig
 from harnesses.control import Ending
 from harnesses.data.values import detach, explain, fields_of
 from harnesses.diagnostics.author_frames import author_line, calling_line, definition_line
+from harnesses.diagnostics.error_groups import leaves
 from harnesses.diagnostics.known_errors import check_trio, diagnosed
 from harnesses.diagnostics.unawaited_calls import Calls, to_be_awaited
 from harnesses.diagnostics.uncaught_errors import told_in_a_line
 from harnesses.effects.approval import Action, Grant, action_of
 from harnesses.effects.effect import Effect, EffectOutcome, Errors, Reconcile, check_key
-from harnesses.errors import HarnessError, HarnessMisuse, StateError, Unstorable, located
+from harnesses.errors import BudgetExhausted, HarnessError, HarnessMisuse, StateError, Unstorable, Waiting, located
 from harnesses.loop import StepLedger, drive, explained, place, run_alone
 from harnesses.messages.requests import ASK_TIMEOUT_S, Request, check_sent, types_of
 from harnesses.runtime import LocalRuntime, Runtime
@@ -49,6 +50,8 @@ MessageT = TypeVar("MessageT")
 OtherT = TypeVar("OtherT")
 
 
+_GOES_ON = (Waiting, BudgetExhausted)
+"""Errors after which an attempt goes on where it was, rather than trying again."""
 _KINDS = {"coroutine": "a coroutine: it has no `yield`", "generator": "a plain generator: write `async def`"}
 """Descriptions of an `execute()` that is not an async generator, by the type of its return value."""
 _OF_CONFIG = frozenset({"initial_state", "max_context_steps", "constraints"})
@@ -226,10 +229,14 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         context = self.load_context()
         runtime = self._runtime
         till = None if runtime is None else runtime.till
+        counts_turns = till is not None and limits(till).turns is not None
+        charges_turns = getattr(agent, "charges_turns", False) and runtime is not None
         if till is not None:
             check_held(till, agent)
-            check_left(till, agent)
-        if till is not None and limits(till).turns is not None:
+            if not charges_turns:
+                # A turn that is taken up again may need no more of what is used up.
+                check_left(till, agent)
+        if counts_turns and not charges_turns:
             # Charged before the call, so that a waiting agent never holds a reserved turn.
             async with Spending(till, Spend(turns=1)):
                 pass
@@ -245,6 +252,8 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
             log=partial(self.log, source=agent.name),
         )
         services = None if runtime is None else self._services_for(agent.name, key, runtime)
+        if services is not None:
+            services.owes_turn = counts_turns and charges_turns
         token = enter_services(services)
         try:
             charger = None if runtime is None else getattr(runtime, "charger", None)
@@ -332,6 +341,8 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
             rest = explained(error)
             if rest is None:
                 return Ending.STOPPED
+            if runtime.effects.given_up and not any(isinstance(leaf, _GOES_ON) for leaf in leaves(rest)):
+                runtime.effects.fail_attempt(runtime)
             named = located(diagnosed(rest, self._state.state) or rest, self._where(), author_line(rest))
             if named is error:
                 raise

@@ -48,6 +48,7 @@ from harnesses.effects.effect_call import EffectCall, as_plain_data, result_deco
 from harnesses.effects.effect_scopes import scope_of
 from harnesses.errors import HarnessMisuse, Refused, UnknownOutcome, one_of
 
+_TRY_AGAIN = "the attempt has failed with this: the next one tries again"
 MAX_EFFECTS = 100_000
 """Effects of one step; all are held in memory until the step is recorded, and after a resume."""
 
@@ -59,7 +60,7 @@ class Effects:
         most: size limit of the arguments or the result of one effect, in bytes.
     """
 
-    __slots__ = ("_calls", "_entries", "_live", "_most", "_recording", "closed", "late")
+    __slots__ = ("_calls", "_entries", "_live", "_most", "_recording", "closed", "given_up", "late")
 
     def __init__(self, most: int = CEILING_BYTES) -> None:
         self._most = most
@@ -68,6 +69,8 @@ class Effects:
         """Calls of each agent within the step in progress."""
         self._live: dict[str, int] = {}
         """Scopes of the agent calls that are running: prefixes of the keys of their effects."""
+        self.given_up: set[str] = set()
+        """Keys of the failures with which agent calls of this attempt have ended; see `AgentRun.give_up`."""
         self.late: list[tuple[Journal, str, str]] = []
         """Notes to be made when the step is recorded: a journal, and the kind and body of a record."""
         self.closed = False
@@ -167,6 +170,7 @@ class Effects:
         self.closed = False
         if recorded:
             self._calls = None
+            self.given_up.clear()
             if not self._live:
                 self._entries.clear()
             elif self._entries:
@@ -187,9 +191,16 @@ class Effects:
             if entry.journal is not None and entry.outcome is not EffectOutcome.NOT_DONE:
                 entry.journal.note_soon("intent", entry.intent_text())
 
+    def fail_attempt(self, journal: Journal) -> None:
+        """Note that the attempt has failed: failures with which its agent calls have ended are not raised again."""
+        for entry in map(self._entries.get, sorted(self.given_up)):
+            if entry is not None and entry.outcome is EffectOutcome.CONFIRMED:
+                journal.note_soon("outcome", entry.concluded(EffectOutcome.NOT_DONE, _TRY_AGAIN))
+
     def end_attempt(self) -> None:
         """Clear the in-progress marks: the attempt is over."""
         self.end_recording(recorded=False)
+        self.given_up.clear()
         self._calls = None
         self._live.clear()
         for entry in self._entries.values():

@@ -29,7 +29,7 @@ def with_verbatim(clean: str, text: str, paths: Sequence[str]) -> str:
 
 def _put_back(made: Any, given: Any, names: Sequence[str]) -> None:
     if isinstance(made, list) and isinstance(given, list):
-        for one, other in zip(made, cast(list[Any], given), strict=True):
+        for one, other in zip(cast(Sequence[Any], made), cast(Sequence[Any], given), strict=True):
             _put_back(one, other, names)
     elif isinstance(made, dict) and isinstance(given, dict):
         name, *rest = names

@@ -10,13 +10,14 @@ import json
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import trio
 from attrs import define, field
 
-from harnesses import BaseHarness
+from harnesses import BaseHarness, Budget
 from harnesses.agents import ModelAgent, ModelClient, ToolEffect, tool
 from harnesses.agents.model.messages import ModelRequest, ModelResponse, StreamEvent
 from harnesses.agents.model.provider import ModelProvider
@@ -26,6 +27,7 @@ from orchestrator import Orchestrator, SqliteStore, Store
 from orchestrator.testing import FaultyStore, kill_this_process
 
 TASK = "Note it, and write the file."
+BUDGET = Budget(turns=1, tool_calls=4, tokens=100_000, money=Decimal(1))
 _FOREVER = 1_000_000
 
 
@@ -127,7 +129,7 @@ async def run(options: argparse.Namespace) -> None:
     moment, at = kind.removeprefix("commit-"), int(number or _FOREVER) if kind.startswith("commit-") else _FOREVER
     store: Store = FaultyStore(SqliteStore(options.folder / "run.db"), kill_this_process, at=at, after=moment == "after")
     async with Orchestrator(store) as orchestrator:
-        orchestrator.start(Acting(make_agent(options, killer)), name="acting")
+        orchestrator.start(Acting(make_agent(options, killer)), name="acting", budget=BUDGET)
     assert isinstance(store, FaultyStore)
     counts = {**killer.counts, "commit-before": store.commits, "commit-after": store.commits}
     (options.folder / "counts.json").write_text(json.dumps(counts))

@@ -1,7 +1,8 @@
 """Lives of the program that takes a turn with three tool calls: killed at one moment, and gone on with to its end.
 
-At the end of all lives: no tool has acted twice, as its own file says; no model call that was on record was sent again, as the
-model server says; and the answer, the file, the transcript and its usage are those of a program that was not killed.
+At the end of all lives: no tool has acted twice, as its own file says; no model call that was on record was sent again, as
+the model server says; the answer, the file, the transcript and its usage are those of a program that was not killed; and the
+budget is charged for one turn, for each tool call and model call, and for at most one model call that was cut off, in full.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import subprocess
 import sys
 from collections import Counter
 from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
+from harnesses.budgets.budget import Spend
 from harnesses.effects.effect import EffectOutcome
 from orchestrator import StoreUnusable, UnknownHarness
 from orchestrator.codec import decode
@@ -30,6 +33,8 @@ from .calls import tampered
 from .lives import ROOT, assert_sound
 
 MOMENTS = ("commit-before", "commit-after", "request", "piece", "answer", "tool", "acted")
+MOST_TOKENS, MOST_MONEY = 10_000, Decimal("0.02")
+"""What is reserved for a model call at most: 8,192 tokens of output, and the conversation."""
 _LONGEST_S = 60.0
 _GIT = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
 
@@ -42,6 +47,8 @@ class World:
     file: str
     messages: str
     usage: tuple[int, ...]
+    spent: Spend
+    """What its budget was charged."""
 
 
 def prepare(server: ModelServer) -> None:
@@ -103,10 +110,11 @@ def world(folder: Path) -> World:
     with closing(SqliteReader(folder / "run.db")) as reader:
         (step,) = reader.steps("acting")
         (turn,) = [decode(record.body) for record in reader.records() if record.kind == "transcript"]
+        spent = reader.accounts(["harness/acting"])["harness/acting"].spent
     usage = tuple(int(turn.get(name, 0)) for name in ("model_calls", "tool_calls", "input_tokens", "output_tokens"))
     said = json.dumps([{**message, "text": message.get("text", "")} for message in turn["messages"]])
     file = folder / "work" / "file.txt"
-    return World(step.output["text"], file.read_text(), said, usage)
+    return World(step.output["text"], file.read_text(), said, usage, spent)
 
 
 def killed_once(folder: Path, server: ModelServer, wanted: World, kill: str = "", *, before: list[str] | None = None) -> bool:
@@ -132,8 +140,19 @@ def killed_once(folder: Path, server: ModelServer, wanted: World, kill: str = ""
         assert acts in ([], ["one"])
         return killed
     assert acts == ["one"], f"{kill}: it acted as {acts}"
-    assert found == wanted, f"{kill}: expected {wanted}, got {found}"
+    check_spent(found.spent, wanted.spent, kill)
+    assert evolve(found, spent=wanted.spent) == wanted, f"{kill}: expected {wanted}, got {found}"
     return killed
+
+
+def check_spent(spent: Spend, wanted: Spend, kill: str) -> None:
+    """Check what the budget was charged: a model call that was cut off is charged by its reservation."""
+    # A tool call is charged before its intent is on record: a kill between the two charges it twice.
+    assert (wanted.turns, wanted.tool_calls) == (1, 3)
+    assert (spent.turns, spent.tool_calls) in ((1, 3), (1, 4)), f"{kill}: {spent}"
+    for name, most in (("tokens", MOST_TOKENS), ("money", MOST_MONEY)):
+        extra = getattr(spent, name) - getattr(wanted, name)
+        assert 0 <= extra <= most, f"{kill}: {name}: charged {extra} too much, of at most {most}"
 
 
 def uninterrupted(folder: Path, server: ModelServer) -> tuple[World, dict[str, int]]:

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, Unpack, cast
 import trio
 from attrs import evolve, fields
 
-from harnesses.agent import Agent, AgentRun
+from harnesses.agent import Agent, AgentRun, unheld
 from harnesses.agents.argument_checks import NAME, PATH, SECONDS, TEXT, Rule, check, instance_of, optional
 from harnesses.agents.chat.chat_policy import ChatPolicy
 from harnesses.agents.chat.conversation import Conversation
@@ -37,7 +37,7 @@ from harnesses.agents.tools.recorded_tools import recorded_tools
 from harnesses.agents.tools.tool import Tool, ToolSetting, ToolSource
 from harnesses.agents.tools.tool_policy import ToolPolicy
 from harnesses.agents.tools.tool_runner import open_tools
-from harnesses.budgets.budget import Budget
+from harnesses.budgets.budget import UNLIMITED, Budget
 from harnesses.errors import BudgetExhausted, HarnessMisuse
 from harnesses.features.agent_text import last_fence
 from harnesses.features.feature import TurnResult
@@ -108,6 +108,8 @@ class ModelAgent(Agent[Any, Any, Any]):
         HarnessMisuse: an argument is invalid.
     """
 
+    charges_turns = True
+
     def __init__(
         self,
         model: str | ModelClient,
@@ -158,19 +160,22 @@ class ModelAgent(Agent[Any, Any, Any]):
             return self.client
         if self._other is None or self._other[0] != wanted:
             self._other = wanted, self._asking(wanted)
-        return self._other[1]
+        other = self._other[1]
+        asked = Agent[Any, Any, Any](self._take_turn, name=self.name, reports=(*other.reports, "tool_calls"))
+        asked.remedy = other.remedy
+        if why := unheld([asked], run.limits.min(self._budget or UNLIMITED)):
+            raise HarnessMisuse(f"agent {self.name!r}: {why}")
+        return other
 
     def _asking(self, wanted: str) -> ModelClient:
         provider, _ = self.client.models[0]
         of, colon, model = wanted.partition(":")
         is_own = not colon or of == provider.id
-        other = self.client.asking(*((provider, model or wanted) if is_own else provider_for(wanted)))
-        if other.remedy and self._budget is not None and self._budget.money is not None:
-            raise HarnessMisuse(f"agent {self.name!r}: its budget of money cannot be enforced: {other.remedy}")
-        return other
+        return self.client.asking(*((provider, model or wanted) if is_own else provider_for(wanted)))
 
     async def _take_turn(self, run: AgentRun[Any, Any]) -> Any:
         task, more = read_task(run.input), self._more
+        self.client_for(run)  # A model that cannot be asked is refused before anything is on record.
         directory = task.directory or self._directory
         setting = ToolSetting(
             run=run, directory=directory, writable=task.writable, readable=task.readable, sandbox=self._sandbox
@@ -180,8 +185,9 @@ class ModelAgent(Agent[Any, Any, Any]):
         limits = {"timeout_s": more["tool_timeout_s"]} if "tool_timeout_s" in more else {}
         async with open_tools(self._tools, setting, self._policy, **limits) as box:
 
-            def begin() -> FirstRequest:
-                return self._first_request(run, task)
+            async def begin() -> FirstRequest:
+                async with run.turn():
+                    return self._first_request(run, task)
 
             first: FirstRequest = await run.once("request", begin, idempotent=True)
             check_own_record(run, task, first.asked, self.name)
@@ -250,7 +256,11 @@ class ModelAgent(Agent[Any, Any, Any]):
             wanted=self._wanted,
             failures=run.input.turn - 1 if isinstance(run.input, Assignment) else 0,
             budget=self._budget,
+            is_try=self._is_try(run.input),
         )
+
+    def _is_try(self, input: object) -> bool:
+        return isinstance(input, Assignment) and self._wanted is None
 
     def _answer(self, input: object, first: FirstRequest, talk: Conversation, outcome: TurnOutcome) -> Any:
         """Return the answer of the agent.
@@ -258,8 +268,7 @@ class ModelAgent(Agent[Any, Any, Any]):
         Raises:
             TurnFailed: there is none.
         """
-        is_try = isinstance(input, Assignment) and self._wanted is None
-        if outcome.problem and not (is_try and outcome.stop_reason is not StopReason.OTHER):
+        if outcome.problem and not (self._is_try(input) and outcome.stop_reason is not StopReason.OTHER):
             raise _error_of(outcome)(f"agent {self.name!r}: {outcome.problem}", session=first.session or None)
         if isinstance(input, Assignment) and self._wanted is None:
             return TurnResult(

@@ -24,7 +24,7 @@ from harnesses.agents.chat.chat_policy import ChatPolicy
 from harnesses.agents.chat.compaction import dropped, first_kept, reason_to_compact, summary_request, with_task
 from harnesses.agents.chat.conversation import Conversation
 from harnesses.agents.chat.own_secrets import VERBATIM, without_own_secrets
-from harnesses.agents.chat.turn_moves import LAST_ROUND, Finish, GiveUp, Progress, Say, UseTools, decide
+from harnesses.agents.chat.turn_moves import AGAIN, LAST_ROUND, Finish, GiveUp, Progress, Say, UseTools, decide
 from harnesses.agents.chat.turn_stream import RoundStream
 from harnesses.agents.chat.typed_answer import ANSWER_TOOL, AnswerType
 from harnesses.agents.chat.wait_log import WaitLog
@@ -49,7 +49,6 @@ from harnesses.budgets.budget import Budget, Spend
 from harnesses.budgets.usage import Usage, money_of
 from harnesses.effects.effect import OPEN, EffectOutcome
 from harnesses.errors import BudgetExhausted, Waiting
-from harnesses.features.feature_record import Assignment
 from harnesses.features.turn_results import find_order, unwrap_group
 from harnesses.turn_events import TurnEvent, TurnEventKind
 
@@ -117,6 +116,12 @@ class TurnSetting:
     """Tries of the same work that have failed so far, for escalation."""
     budget: Budget | None = None
     """The most that the turn may spend in tokens, money and tool calls."""
+    is_try: bool = False
+    """Whether an answer that was refused or cut off is the result of the turn, for its caller to judge."""
+
+    def is_failure(self, stop: StopReason) -> bool:
+        """Return whether a turn without a usable answer fails, and is tried again when the harness is."""
+        return stop is StopReason.OTHER or (stop is not StopReason.REFUSAL and not self.is_try)
 
 
 class Turn:
@@ -164,12 +169,21 @@ class Turn:
                     stop = response.stop_reason
                     return TurnOutcome(text=text, stop_reason=stop, answer=answer, tool_round_limit_reached=is_last)
                 case GiveUp(stop, why, text):
+                    if self._setting.is_failure(stop) and await self._run.give_up(f"round/{number}/failed", why):
+                        progress, is_last = Progress(), False
+                        again = partial(self._try_again, why)
+                        self._talk.say(await self._run.once(f"round/{number}/again", again, idempotent=True))
+                        continue
                     return TurnOutcome(text=text, stop_reason=stop, problem=why, tool_round_limit_reached=is_last)
 
     def _is_blocked_by(self, response: ModelResponse) -> bool:
         """Return whether the harness is blocked by an answer: by a refusal, unless the caller judges it as a try."""
-        is_try = isinstance(self._run.input, Assignment) and self._setting.wanted is None
-        return response.stop_reason is StopReason.REFUSAL and not is_try
+        return response.stop_reason is StopReason.REFUSAL and not self._setting.is_try
+
+    async def _try_again(self, why: str) -> str:
+        """Charge a further turn for a new try; return what the model is told."""
+        async with self._run.turn():
+            return AGAIN.format(why=why)
 
     # model calls
 

@@ -29,6 +29,7 @@ GO_ON = "Your answer was cut off at its maximum length. Go on exactly where it s
 GO_ON_PAUSED = "Go on exactly where you stopped; repeat nothing."
 SAY_SOMETHING = "Your answer was empty. Give your answer now."
 LAST_ROUND = "You have used all your rounds of tool calls. Give your final answer now, from what you know."
+AGAIN = "Your answer could not be used: {why}. This is a new try: what you did before stays done. Give your answer again."
 CUT_OFF = "the call was cut off at the maximum length of your answer and was not made: make it shorter"
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from harnesses import BaseHarness
 from harnesses.agents import ModelAgent
+from harnesses.agents.model.model_client import ModelClient
 from harnesses.budgets.budget import Budget
 from orchestrator import Orchestrator, SqliteStore, Store, UsageError
 from orchestrator.errors import UnknownHarness
@@ -185,7 +186,31 @@ async def test_a_budget_of_money_needs_a_price_of_the_other_model_too(tmp_path: 
     with pytest.raises(ExceptionGroup) as failed:
         await work(path, "two", 2, budget=Budget(money=Decimal(1)))
 
-    assert "its budget of money cannot be enforced: model 'openai:no-such-model'" in str(failed.value.exceptions[0])
+    told = str(failed.value.exceptions[0])
+    assert "its budget of money cannot be enforced: expected agents that report their usage of it" in told
+    assert "model 'openai:no-such-model' is not in the price table" in told
+
+
+async def test_a_harness_with_a_budget_of_money_does_not_ask_another_model_without_a_price(store: Store) -> None:
+    await work(store, "one", 1)
+    fork(store, "one", 1, to="two", model="no-such-model")
+    provider, looked = scripted(*STEP), list[str]()
+    provider.account = "https://models.example"
+    priced = {"scripted:script-1": {"input": 1, "output": 2}}
+
+    working = Working(2, provider=provider, looked=looked)
+    working.agent = ModelAgent(ModelClient([(provider, "script-1")], prices=priced), name="worker", session="s")
+
+    async def make() -> None:
+        async with Orchestrator(store) as orchestrator:
+            orchestrator.start(working, name="two", budget=Budget(money=Decimal(1)))
+
+    with pytest.raises(ExceptionGroup) as failed:
+        await make()
+
+    told = "its budget of money cannot be enforced: expected agents that report their usage of it, got 'worker', which reports"
+    assert told in str(failed.value.exceptions[0])
+    assert provider.requests == []
 
 
 @pytest.mark.parametrize(

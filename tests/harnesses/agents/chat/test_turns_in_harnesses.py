@@ -12,6 +12,8 @@ import pytest
 import trio
 
 from harnesses import BaseHarness, Budget, StepYield
+from harnesses.agents.chat.chat_policy import ChatPolicy
+from harnesses.agents.chat.errors import AnswerInvalid
 from harnesses.agents.chat.model_agent import ModelAgent
 from harnesses.agents.model.cassette import Cassette
 from harnesses.agents.model.errors import ContextTooLong, ProviderUnavailable, RateLimited, RequestRejected
@@ -244,6 +246,69 @@ async def test_a_refusal_blocks_at_once_and_is_asked_anew_when_the_harness_is_st
 
     assert provider.requests[1].messages == provider.requests[2].messages == provider.requests[3].messages
     assert [text.splitlines()[-1] for text in texts(provider.requests[4].messages) if text] == ["q", "done", "r"]
+
+
+class Typed(Asking):
+    """Asks twice in a step, and goes on without the first answer if the agent fails."""
+
+    async def execute(self) -> AsyncIterator[Any]:
+        try:
+            first = await self.run_agent(self.agent, "one")
+        except AnswerInvalid:
+            first = []
+        yield "both", [*first, *await self.run_agent(self.agent, "two")]
+
+
+def _typed(*script: Any) -> tuple[ScriptedProvider, ModelAgent]:
+    provider = scripted(*script)
+    return provider, ModelAgent(provider.client(), answer=list[int], chat=ChatPolicy(max_corrections=1), tools=[act])
+
+
+async def test_a_failed_turn_is_tried_again_in_its_conversation_when_the_harness_is(autojump_clock: object) -> None:
+    done = says("", calls("act", '{"what": "x"}'))
+    provider, agent = _typed(done, says("no"), says("never"), says("no"), says("[1]"))
+    store, harness = MemoryStore(), Asking(agent, "q")
+
+    with pytest.raises(ExceptionGroup) as failed:
+        await run(harness, store, budget=Budget(turns=1), restart="temporary")
+    assert "not JSON" in str(failed.value.exceptions[0])
+    assert len(provider.requests) == 3
+    assert "limit 1" in str(await run(harness, store, budget=Budget(turns=1)))
+    assert len(provider.requests) == 3
+    assert str(await run(harness, store, budget=Budget(turns=2))) == "finished"
+
+    assert store.accounts(["harness/asking"])["harness/asking"].spent.turns == 2
+    assert texts(provider.requests[3].messages)[-1].startswith("Your answer could not be used: the answer is not JSON")
+    told = [result.text for message in provider.requests[-1].messages for result in message.results]
+    assert (told, len(provider.requests)) == (["did x"], 5)
+
+
+async def test_each_restart_of_a_supervisor_tries_a_failed_turn_again(autojump_clock: object) -> None:
+    provider, agent = _typed(*[says("no")] * 4, says("[1]"))
+
+    assert str(await run(Asking(agent, "q"))) == "finished"
+    assert len(provider.requests) == 5
+
+
+async def test_a_failure_that_a_harness_has_dealt_with_is_raised_again_after_a_stop(autojump_clock: object) -> None:
+    provider, agent = _typed(says("no"), says("no"), RequestRejected("no", status=400), says("[2]"))
+    store, harness = MemoryStore(), Typed(agent)
+
+    assert "blocked" in str(await run(harness, store))
+    assert str(await run(harness, store)) == "finished"
+
+    assert [texts(request.messages)[0].split()[-1] for request in provider.requests] == ["one", "one", "two", "two"]
+    assert store.steps("asking")[0].output == [2]
+
+
+async def test_a_turn_that_goes_on_after_a_stop_is_charged_once(autojump_clock: object) -> None:
+    provider = scripted(says("", calls("act", '{"what": "x"}')), RequestRejected("no", status=400), says("done"))
+    store, harness = MemoryStore(), Asking(ModelAgent(provider.client(), tools=[act]), "q")
+
+    assert "no" in str(await run(harness, store, budget=Budget(turns=1)))
+    assert str(await run(harness, store, budget=Budget(turns=1))) == "finished"
+
+    assert store.accounts(["harness/asking"])["harness/asking"].spent.turns == 1
 
 
 KILLED = """
