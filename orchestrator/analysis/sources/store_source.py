@@ -126,7 +126,7 @@ class StoreSource:
         return f"""
             SELECT r.seq AS seq, make_timestamp(r.time_us) AS "timestamp", coalesce(l.run, '') AS run,
                    {self._shown("coalesce(n.name, '')")} AS harness, r.attempt::INTEGER AS attempt, r.step AS step,
-                   r.kind AS kind, r.body AS body
+                   {kind_of("r.kind")} AS kind, r.body AS body
             FROM store.records r LEFT JOIN store.harnesses n ON n.id = r.harness
             LEFT JOIN store.claims l ON l.harness = r.harness AND l.epoch = r.epoch
             WHERE r.seq <= {self._last_seq} AND r.{which}

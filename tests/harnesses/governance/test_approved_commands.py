@@ -126,7 +126,7 @@ async def test_nothing_is_refused_for_want_of_what_reads_commands(tmp_path: Path
     bash._parser.cache_clear()
     monkeypatch.setitem(sys.modules, "tree_sitter_bash", None)
 
-    with pytest.raises(NotReady, match=r"run `pip install 'durable-harnesses\[guard\]'`"):
+    with pytest.raises(NotReady, match=r"run `python -m pip install .*\[guard\]'`"):
         await ran(tmp_path, "ls -a", read_only=True)
 
 

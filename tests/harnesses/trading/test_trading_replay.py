@@ -370,7 +370,7 @@ def test_a_file_that_is_no_parquet_is_named(file):
 def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
 
-    with pytest.raises(NotReady, match=r"Parquet needs pyarrow, .*run `pip install 'durable-harnesses\[parquet\]'`"):
+    with pytest.raises(NotReady, match=r"Parquet needs pyarrow, .*run `python -m pip install .*\[parquet\]'`"):
         read_bars(tmp_path / "a.parquet")
 
 

@@ -164,7 +164,7 @@ async def test_without_what_draws_it_says_what_is_needed_and_writes_nothing(auto
     monkeypatch.setitem(sys.modules, "altair", None)
     recorded = await traded([100])
 
-    with pytest.raises(NotReady, match=r"a picture needs altair.*durable-harnesses\[report\].*picture=False"):
+    with pytest.raises(NotReady, match=r"a picture needs altair.*pip install .*\[report\].*picture=False"):
         report(recorded, tmp_path / "new")
 
     assert not (tmp_path / "new").exists()
