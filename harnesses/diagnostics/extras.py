@@ -40,9 +40,9 @@ def _installed_from() -> tuple[str, str]:
     from importlib.metadata import distribution
 
     found: Any = msgspec.json.decode(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
-    path = unquote(urlsplit(found.get("url", "")).path)
+    url: str = found.get("url", "")
     is_editable = found.get("dir_info", {}).get("editable", False)
-    return (path, "-e " if is_editable else "") if found.get("url", "").startswith("file:") else (DISTRIBUTION, "")
+    return (unquote(urlsplit(url).path), "-e " if is_editable else "") if url.startswith("file:") else (DISTRIBUTION, "")
 
 
 def load_extra(module: str, extra: str, what: str, instead: str = "") -> Any:
