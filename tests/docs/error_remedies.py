@@ -61,7 +61,7 @@ REMEDIES: dict[str, str] = {
     "AnswerEmpty": "Change the task, or name another model",
     "AnswerCutOff": "Raise `max_tokens` in the options of the agent, or ask for less",
     "AnswerInvalid": "Simplify the type of the answer, raise `max_corrections`, or name another model",
-    "ToolError": "None: the message is told to the model",
+    "ToolError": "None: the model gets the message",
     "ToolNotFound": "None: the model is told the names of the tools",
     "InvalidArguments": "None: the model is told what was expected",
     "FileNotFound": "None: the model is told to list the folder",

@@ -1,7 +1,7 @@
 """A conformance test for model providers, to run over your own.
 
-async def test_my_provider_conforms():
-    await check_provider(lambda url: MyProvider(base_url=url), MyServer(), model="my-model")
+    async def test_my_provider_conforms():
+        await check_provider(lambda url: MyProvider(base_url=url), MyServer(), model="my-model")
 
 The server speaks the provider's protocol and gives the answers it is asked for (`ConformanceServer`). Between the two stands a
 relay that cuts and stalls connections and sees whether they are closed. All of it is on loopback.

@@ -227,7 +227,7 @@ def as_sandbox(value: Sandbox | Literal["bwrap"] | None, subject: str) -> Sandbo
     if value is None or isinstance(value, Sandbox):
         return value
     if value != "bwrap":
-        raise HarnessMisuse(f"{subject}: sandbox: expected 'bwrap', a Sandbox or None, was {value!r:.100}")
+        raise HarnessMisuse(f"{subject}: sandbox: expected 'bwrap', a Sandbox or None, got {value!r:.100}; correct it")
     return Sandbox()
 
 
