@@ -180,7 +180,7 @@ class AgentRun(Generic[StateT, InputT]):
         """Return an `async with` block that charges a turn, for agents that charge their turns themselves: `charges_turns`.
 
         The charge joins the next commit. Within the function of an effect that is the commit of its outcome, so that a turn
-        that is taken up again from its records is charged once.
+        resumed from its records is charged once.
 
         Raises:
             BudgetExhausted: on entering, if no turn is left. Do not catch it.
@@ -276,7 +276,7 @@ class Agent(Generic[StateT, InputT, OutputT]):
     """
 
     charges_turns = False
-    """Whether it charges its turns itself, through `AgentRun.turn`, because it takes them up again after a restart."""
+    """Whether it charges its turns itself, through `AgentRun.turn`, because it resumes them after a restart."""
     remedy = ""
     """What to do if a limit cannot be enforced for the agent because it does not report it; for the error message."""
 
