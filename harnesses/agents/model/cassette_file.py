@@ -170,7 +170,7 @@ def _read_lines(path: Path) -> Iterator[Exchange]:
                 )
             if "asked" in found:
                 yield Exchange(number, found["asked"], found["answered"])
-        except (ValueError, AttributeError, KeyError) as error:
+        except (ValueError, msgspec.DecodeError, AttributeError, KeyError) as error:
             raise CassetteMiss(
                 f"cassette {path}, line {number}, is malformed: expected an exchange, got {line[:60]!r}; record it anew"
             ) from error

@@ -60,7 +60,7 @@ class ServerProcess:
                 async for line in _lines(tree.process.stdout):
                     try:
                         message = message_of(_parsed(line, adapter))
-                    except ValueError:
+                    except (ValueError, msgspec.DecodeError):
                         continue
                     await received.send(message)
 
