@@ -1,7 +1,9 @@
 """Checks of the arguments of agents, tools and models, when they are made: one line says what is wrong and what to give.
 
-check("ModelAgent", "budget", budget, optional(instance_of(Budget, "write budget=Budget(tokens=…)")))
-timeout_s: float = field(default=60.0, validator=validator("MCP server", SECONDS))
+A function calls `check`, a class of attrs has `validator`s:
+
+    check("ModelAgent", "budget", budget, optional(instance_of(Budget, "write budget=Budget(tokens=…)")))
+    timeout_s: float = field(default=60.0, validator=validator("MCP server", SECONDS))
 """
 
 from __future__ import annotations

@@ -20,11 +20,11 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cache
-from importlib import import_module
 from itertools import accumulate, count
 from typing import Any
 
 from harnesses.redaction.known_secrets import holds_known_secret, places_of_known_secrets
+from harnesses.redaction.re2_engine import compile_re2
 from harnesses.redaction.secret_rules import Rule, rules
 from harnesses.redaction.secret_values import SAID, STAGES
 
@@ -169,12 +169,4 @@ def _rest() -> tuple[re.Pattern[str], ...]:
 @cache
 def _engine() -> Any:
     """Return the compiled automaton; None if the extra is not installed."""
-    try:
-        re2: Any = import_module("re2")
-    except ImportError:
-        return None
-    options = re2.Options()
-    options.never_capture = True
-    options.log_errors = False
-    options.max_mem = 64 << 20
-    return re2.compile(suspect().encode(), options)
+    return compile_re2(suspect(), max_mem=64 << 20)

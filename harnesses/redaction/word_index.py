@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from importlib import import_module
 from typing import Any
+
+from harnesses.redaction.re2_engine import compile_re2
 
 _LENGTH = 3
 
@@ -52,15 +53,7 @@ class WordIndex:
 
 def _compile(words: list[str]) -> Any:
     """Return an automaton that finds the longest of the words at a position; None if the extra is not installed."""
-    try:
-        re2: Any = import_module("re2")
-    except ImportError:
-        return None
-    options = re2.Options()
-    options.longest_match = True
-    options.never_capture = True
-    options.log_errors = False
-    return re2.compile("|".join(map(re.escape, words)).encode(), options)
+    return compile_re2("|".join(map(re.escape, words)), longest_match=True)
 
 
 def _starts(word: str) -> list[str]:

@@ -200,7 +200,9 @@ def _result(past: Past, call: ToolCall, effect: EffectRecord | None) -> ToolResu
     if effect is None:
         return None
     done = _read(past, effect, _Done) if effect.outcome is EffectOutcome.CONFIRMED else None
-    if done is None:
+    if effect.outcome is EffectOutcome.BEGUN:
+        text, is_error = "(no result is recorded yet)", False
+    elif done is None:
         text, is_error = f"({effect.outcome.value}{': ' if effect.reason else ''}{effect.reason})", not effect.is_open
     else:
         text, is_error = done.text, done.is_error

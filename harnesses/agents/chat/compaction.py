@@ -41,10 +41,14 @@ def reason_to_compact(tokens: int, window: int | None, share: float) -> str:
     return f"the conversation has about {tokens:,} tokens, more than {share:.0%} of the {window:,} that the model takes"
 
 
-def first_kept(said: Sequence[Message], window: int) -> int:
-    """Return the position of the first message that is kept: the last rounds that fill at most `KEPT_SHARE` of the window."""
+def first_kept(said: Sequence[Message], window: int, *, least: int = 1) -> int:
+    """Return the position of the first message that is kept: the last rounds that fill at most `KEPT_SHARE` of the window.
+
+    Args:
+        least: position of the first message that may be kept: an earlier summary has replaced those before.
+    """
     left, place = int(window * KEPT_SHARE), len(said)
-    for at in range(len(said) - 1, 0, -1):
+    for at in range(len(said) - 1, least - 1, -1):
         left -= estimate_message(said[at])
         if left < 0:
             break

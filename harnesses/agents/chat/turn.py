@@ -304,7 +304,8 @@ class Turn:
 
     async def _summarise(self, key: str, window: int, why: str) -> Summary:
         talk, call = self._talk, None
-        kept, before = first_kept(talk.said, window), talk.tokens(())
+        least = talk.compactions[-1].message if talk.compactions else 1
+        kept, before = first_kept(talk.said, window, least=max(least, 1)), talk.tokens(())
         replaced = talk.messages[1 : len(talk.messages) - (len(talk.said) - kept)]
         try:
             provider, model = self._setting.client.models[0]

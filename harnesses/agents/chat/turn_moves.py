@@ -42,9 +42,9 @@ class Progress:
     continuations: int = 0
     """How often the model was asked to continue an answer that was cut off."""
     corrections: int = 0
-    is_asked_again: bool = False
-    """Whether the model has said nothing before."""
     """How often the model was asked for another typed answer."""
+    is_asked_again: bool = False
+    """Whether the model has said nothing before, and was asked again."""
     text: str = ""
     """Earlier parts of an answer that was cut off."""
 

@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from traceback import format_exception
 from typing import Any, Protocol, cast
 
 import msgspec
@@ -51,6 +52,8 @@ CALL_TIMEOUT_S = 300.0
 """Default time limit of one call, in seconds."""
 MAX_RESULT = 40_000
 """Characters of a result; the middle of a longer one is cut."""
+_MOST_LOGGED = 30
+"""Last lines of a traceback that are logged."""
 _ENDS = (Waiting, BudgetExhausted, NoRestart)
 """Errors that end or block the harness; they are raised instead of being sent to the model."""
 _ARGUMENTS = 3
@@ -266,6 +269,8 @@ class ToolBox:
             ending = next((leaf for leaf in leaves(error) if isinstance(leaf, _ENDS)), None)
             if ending is not None:
                 raise ending from error
+            for line in "".join(format_exception(error)).splitlines()[-_MOST_LOGGED:]:
+                setting.run.log(f"[{call.name}] {line}")
             told = (f"{type(leaf).__name__}: {leaf}" for leaf, _ in zip(leaves(error), range(3), strict=False))
             return f"{call.name} has failed: {'; '.join(told)}", True
         assert limit.cancelled_caught

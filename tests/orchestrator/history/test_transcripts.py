@@ -198,7 +198,7 @@ async def test_calls_of_tools_are_shown_with_their_results_errors_and_what_is_un
         await run.once("round/1/tool/1", lambda: {"text": "y" * 70_000, "is_error": False, "tree": ""})
         with pytest.raises(EffectFailed):
             await run.once("round/1/tool/2", _fail, errors="keep")
-        await run.once("round/1/tool/3", _look)
+        await run.once("round/1/tool/3", _look, errors="keep")
         return "done"
 
     def _look() -> dict[str, Any]:
@@ -215,7 +215,7 @@ async def test_calls_of_tools_are_shown_with_their_results_errors_and_what_is_un
     read, failed, waiting = results.results
     assert (len(read.text), read.is_error) == (70_000, False)
     assert (failed.is_error, "no such file" in failed.text) == (True, True)
-    assert waiting == ToolResult(call_id="c3", name="wait", text="(begun)")
+    assert waiting == ToolResult(call_id="c3", name="wait", text="(no result is recorded yet)")
 
 
 def _fail() -> None:

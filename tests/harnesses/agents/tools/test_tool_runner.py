@@ -8,6 +8,7 @@ import threading
 import pytest
 import trio
 
+from harnesses.agent import AgentRun
 from harnesses.agents.tools import tool_threads
 from harnesses.agents.tools.function_tool import function_tool
 from harnesses.agents.tools.tool import ToolEffect, ToolError
@@ -44,7 +45,9 @@ async def test_a_call_under_the_same_key_is_made_once():
 @pytest.mark.parametrize(
     "error", [ValueError("no such row"), ToolError("no such row"), ExceptionGroup("", [OSError("no such row")])]
 )
-async def test_an_error_of_a_tool_is_told_and_kept(error):
+async def test_an_error_of_a_tool_is_told_and_kept_and_where_it_came_from_is_logged_once(error, monkeypatch):
+    logged: list[str] = []
+    monkeypatch.setattr(AgentRun, "log", lambda run, line: logged.append(line))
     counter, run = Counter(error), agent_run()
     async with opened(function_tool(counter.count), run=run) as call:
         results = [await call.box.run(call_of("count"), "a") for _ in range(2)]
@@ -53,6 +56,7 @@ async def test_an_error_of_a_tool_is_told_and_kept(error):
     assert results[0].is_error
     assert "no such row" in results[0].text
     assert counter.made == 1
+    assert "\n".join(logged).count("in count\n") == (0 if isinstance(error, ToolError) else 1)
 
 
 @pytest.mark.parametrize("error", [NotReady("bwrap"), BudgetExhausted("all spent"), HarnessMisuse("wrong")])
