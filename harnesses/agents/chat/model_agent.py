@@ -226,6 +226,7 @@ class ModelAgent(Agent[Any, Any, Any]):
             scope=run.scope,
             session=first.session,
             turn=first.turn,
+            work=first.work,
             stop_reason=stop,
             error=error,
             rounds=tuple(talk.rounds),
@@ -236,14 +237,16 @@ class ModelAgent(Agent[Any, Any, Any]):
         asked, system = hash_task(task), system_message(self._system, task.objective, run.constraints)
         session = self._more.get("session") or task.session or ""
         turns = tuple(map(from_record, run.session(session))) if session else ()
-        if turns and task.is_new_directory:
+        earlier = carried_on(turns, task.work)
+        if earlier and task.is_new_directory:
             task = evolve(task, prompt=f"{task.prompt}\n\n{_NEW_DIRECTORY}")
         message = task_message(task, run.context, run.step_number, self._chat.context_tokens, estimate_text)
         return FirstRequest(
             messages=(system, message),
             session=session,
             turn=turns[-1].turn + 1 if turns else 1,
-            earlier=carried_on(turns),
+            earlier=earlier,
+            work=task.work,
             asked=asked,
         )
 

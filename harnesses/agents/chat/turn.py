@@ -68,6 +68,8 @@ class FirstRequest:
     """Number of the turn within its session."""
     earlier: tuple[Message, ...] = ()
     """What was said in earlier turns of the session."""
+    work: str = ""
+    """The try that the turn is made for; empty if it is for none."""
     asked: str = ""
     """Hash of the task; empty in records of earlier versions."""
 

@@ -39,6 +39,8 @@ class TurnTask:
     """Whether the directory was made for this turn, without the changes of earlier ones."""
     session: str = ""
     """The conversation that the turn belongs to; empty if it stands alone."""
+    work: str = ""
+    """The try that the turn is made for; empty if it is for none."""
     writable: tuple[str, ...] = ()
     """Additional writable paths, as in `Assignment`."""
     readable: tuple[str, ...] = ()
@@ -55,6 +57,7 @@ def read_task(input: object) -> TurnTask:
             directory=None if input.directory is None else Path(input.directory),
             is_new_directory=input.base is not None,
             session=input.session or f"{input.feature.id}:{input.turn}",
+            work=f"{input.feature.id}:{input.turn}",
             writable=input.writable,
             readable=input.readable,
         )

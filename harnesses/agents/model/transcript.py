@@ -79,6 +79,9 @@ class Transcript:
     """Id of the conversation that the turn belongs to; empty if it stands alone."""
     turn: int = 1
     """Number of the turn within its session."""
+    work: str = ""
+    """The try that the turn was made for, such as `parser:1`; empty if it was for none. A try that was interrupted is made
+    again, and its last turn counts."""
     stop_reason: str = ""
     """Why the model stopped last; empty while the turn is in progress."""
     error: str = ""
@@ -130,21 +133,28 @@ def from_record(record: Mapping[str, Any]) -> Transcript:
     Raises:
         ValueError: it is not the record of a transcript, for instance because what was said had to be withheld.
     """
-    names = ("agent", "model", "messages", "scope", "session", "turn", "stop_reason", "error", "rounds", "compactions")
+    names = ("agent", "model", "messages", "scope", "session", "turn", "work", "stop_reason", "error", "rounds", "compactions")
     try:
         return msgspec.convert({name: record[name] for name in names if name in record}, Transcript, strict=False)
     except (msgspec.ValidationError, TypeError) as error:
         raise ValueError(f"not the record of a transcript: {error}") from error
 
 
-def carried_on(transcripts: Sequence[Transcript]) -> tuple[Message, ...]:
+def carried_on(transcripts: Sequence[Transcript], work: str = "") -> tuple[Message, ...]:
     """Return the messages with which the next turn of a session begins, without system prompts.
+
+    Turns of tries that were interrupted are left out: such a try is made again as if it had not begun.
 
     Args:
         transcripts: the turns of the session so far, oldest first; those before the last compaction may be missing.
+        work: `Transcript.work` of the next turn.
     """
     said: list[Message] = []
+    counted = {transcript.work: transcript for transcript in transcripts if transcript.work != work}
     for transcript in transcripts:
+        is_made_again = bool(transcript.work) and counted.get(transcript.work) is not transcript
+        if is_made_again and not transcript.compactions:  # A summary stands for earlier turns too.
+            continue
         start = 0
         if transcript.compactions:
             last = transcript.compactions[-1]

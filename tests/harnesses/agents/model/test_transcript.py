@@ -117,3 +117,12 @@ def test_totals_are_those_of_all_model_calls() -> None:
     said = turn(user("1"), rounds=rounds)
 
     assert (said.usage, said.cost) == (usage + usage, Decimal("0.3"))
+
+
+def test_a_try_that_was_interrupted_is_made_again_as_if_it_had_not_begun() -> None:
+    works = ("", "a:1", "a:1", "a:2")
+    turns = [from_record(as_record(turn(user(str(at)), work=work))) for at, work in enumerate(works, 1)]
+
+    assert [message.text for message in carried_on(turns, "a:3")] == ["1", "3", "4"]
+    assert [message.text for message in carried_on(turns, "a:2")] == ["1", "3"]
+    assert [message.text for message in carried_on(turns[:3], "a:1")] == ["1"]
