@@ -22,6 +22,8 @@ first for every fifth problem. With a key in the environment, `--model openai:gp
 from __future__ import annotations
 
 import argparse
+import shutil
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
@@ -140,6 +142,9 @@ def make_agent(
 ) -> ModelAgent:
     """Return the agent, which works in a folder; without a model it replays the recording."""
     Path(folder).mkdir(parents=True, exist_ok=True)
+    if shutil.which("git"):
+        # In a repository, what a call has changed that a kill interrupts is undone, and the call is made again.
+        subprocess.run(["git", "init", "--quiet", folder], check=True)
     tape = cassette if model else Cassette.replay(CASSETTE, ignored=IGNORED)
     # Any other command needs approval, because it does not run in a sandbox here.
     policy = ToolPolicy(allow=[f"run({CHECK} *.py)"])
@@ -150,6 +155,8 @@ def make_agent(
         system=SYSTEM,
         policy=policy,
         directory=folder,
+        # Each try stands alone, so that a kill at any moment changes no request: the recording holds each of them once.
+        session="",
         cassette=tape,
         name="coder",
     )

@@ -66,7 +66,7 @@ class ModelAgentOptions(ClientOptions, total=False):
     stream: bool
     """Short for `ChatPolicy.stream`."""
     session: str | None
-    """Name of a conversation that goes on over all calls of the agent in a harness."""
+    """Name of a conversation that goes on over all calls of the agent in a harness; empty if each call stands alone."""
     directory: Path | str | None
     """Where its tools work, if the input does not say."""
     sandbox: Sandbox | Literal["bwrap"] | None
@@ -235,7 +235,8 @@ class ModelAgent(Agent[Any, Any, Any]):
 
     def _first_request(self, run: AgentRun[Any, Any], task: TurnTask) -> FirstRequest:
         asked, system = hash_task(task), system_message(self._system, task.objective, run.constraints)
-        session = self._more.get("session") or task.session or ""
+        given = self._more.get("session")
+        session = task.session if given is None else given
         turns = tuple(map(from_record, run.session(session))) if session else ()
         earlier = carried_on(turns, task.work)
         if earlier and task.is_new_directory:
