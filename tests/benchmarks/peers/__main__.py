@@ -15,20 +15,19 @@ turn; for that it downloads the program `restic`.
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import resource
 import subprocess
 import sys
 import tempfile
-import venv
 from collections import Counter
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from tests import ROOT
+from tests.benchmarks.peers.peer_environment import environment, lines_of_code
 from tests.model_server import ModelServer
 
 HERE = Path(__file__).parent
@@ -39,7 +38,7 @@ _PATIENCE_S = 300
 
 
 def main(names: list[str]) -> int:
-    others = _environment()
+    others = environment("peers", PACKAGES)
     agents = {
         "bare_sdk": sys.executable,
         "this_package": sys.executable,
@@ -51,31 +50,12 @@ def main(names: list[str]) -> int:
             python = agents[name]
             figures = {
                 "agent": name,
-                "lines": _lines(HERE / f"{name}.py"),
+                "lines": lines_of_code(HERE / f"{name}.py"),
                 "ms_a_round": _cost_ms(server, name, python),
                 **_after_kill(server, name, python),
             }
             print(json.dumps(figures), flush=True)
     return 0
-
-
-def _environment() -> str:
-    """Return the interpreter of an environment with the other agents."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "durable-harnesses" / "peers"
-    python = cache / "bin" / "python"
-    if not python.exists():
-        venv.create(cache, with_pip=True)
-    subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES], check=True, stdout=sys.stderr)
-    return str(python)
-
-
-def _lines(path: Path) -> int:
-    """Return the lines of a program that hold code."""
-    tree = ast.parse(path.read_text())
-    texts = [node for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
-    prose = {line for node in texts for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
-    lines = enumerate(path.read_text().splitlines(), 1)
-    return sum(1 for number, line in lines if line.strip() and not line.strip().startswith("#") and number not in prose)
 
 
 def _script(server: ModelServer, rounds: int) -> None:
