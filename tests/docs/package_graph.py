@@ -110,6 +110,7 @@ BESIDE = {
     "control": ("control_server",),
     "history": (),
     "mail": ("durable_mailbox",),
+    "operating": ("approval_answers", "effect_outcomes"),
     "presets": ("run_folder",),
     "recording": ("recorder",),
     "runtime": ("child", "actor"),

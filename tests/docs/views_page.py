@@ -12,8 +12,8 @@ from pathlib import Path
 from orchestrator.analysis.frames import VERSION
 from orchestrator.analysis.sql.sql_columns import VIEWS
 from orchestrator.analysis.sql.sql_room import Page, Room
-from orchestrator.cli.value_lines import brief
 from orchestrator.store.file.schema import VERSION as SCHEMA
+from orchestrator.text.value_lines import brief
 from tests.docs.small_store import record
 from tests.docs.store_views import STORE_VIEWS
 from tests.docs.tables import answer, rows

@@ -16,9 +16,8 @@ from pathlib import Path
 
 from orchestrator.cli.doctor.doctor_model import Check, fail, few, warn, well
 from orchestrator.cli.read.verify_verb import verified
-from orchestrator.cli.store_writing import user_name
-from orchestrator.cli.value_lines import json_line
 from orchestrator.errors import OrchestratorError, StoreBusy, StoreUnusable
+from orchestrator.operating.store_writing import user_name
 from orchestrator.store.file.schema import VERSION
 from orchestrator.store.file.value_files import files_folder, named_files, unnamed
 from orchestrator.store.integrity.proof_findings import REPAIR, LostNote
@@ -26,6 +25,7 @@ from orchestrator.store.rules.signing_key import secret_path
 from orchestrator.store.sqlite.sqlite_file import open_reader
 from orchestrator.store.sqlite.store_repair import repair, upgrade
 from orchestrator.text.terminal_text import one_line
+from orchestrator.text.value_lines import json_line
 
 _LOCK_S = 1.0
 """What waiting for a lock may take."""

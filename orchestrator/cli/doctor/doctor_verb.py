@@ -19,10 +19,10 @@ from orchestrator.cli.doctor.doctor_model import Check, Level, examine, warn
 from orchestrator.cli.doctor.doctor_store import repair_lines
 from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.run.run_file import read_run_file
-from orchestrator.cli.value_lines import json_line
 from orchestrator.cli.verb_options import USUAL, Common, FilePath, print_all
 from orchestrator.errors import OrchestratorError
 from orchestrator.text.terminal_text import one_line
+from orchestrator.text.value_lines import json_line
 
 
 @frozen

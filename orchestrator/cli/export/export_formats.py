@@ -25,12 +25,12 @@ from harnesses.diagnostics.extras import install_command
 from harnesses.files.safe_files import draft_of
 from orchestrator.cli.export.export_sheets import SHEETS, Column, Row, Sheet, step_line, step_row
 from orchestrator.cli.output_targets import check_target
-from orchestrator.cli.value_lines import json_line, stamp
 from orchestrator.codec import decode
 from orchestrator.errors import UsageError
 from orchestrator.history.past_reader import pages
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.text.terminal_text import one_line
+from orchestrator.text.value_lines import json_line, stamp
 
 FORMATS = ("jsonl", "csv", "parquet")
 _FORMULA = ("=", "+", "-", "@")

@@ -25,12 +25,12 @@ from attrs import evolve, frozen
 
 from harnesses.diagnostics.control_characters import inert_json
 from harnesses.redaction.redactor import may_hold_secret, redact, redact_text
-from orchestrator.cli.value_lines import json_line, json_text, stamp, step_fields
 from orchestrator.codec import decode, decode_step, encode
 from orchestrator.log import line
 from orchestrator.records import Record, StepRecord
 from orchestrator.store.sqlite.sqlite_file import open_reader, translated
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
+from orchestrator.text.value_lines import json_line, json_text, stamp, step_fields
 
 Row: TypeAlias = tuple[Any, ...]
 Page: TypeAlias = tuple[int, list[Any]]

@@ -14,15 +14,15 @@ from cyclopts import Parameter
 from harnesses.timing.clock import now_us
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
-from orchestrator.cli.store_writing import user_name
-from orchestrator.cli.value_lines import columns, json_line
 from orchestrator.cli.verb_options import USUAL, Common, Count, Name, StepNumber, converter, print_all
 from orchestrator.errors import UsageError
+from orchestrator.operating.store_writing import user_name
 from orchestrator.store.file.run_lock import running_on
 from orchestrator.store.pruning.prune_plan import LOOKED_BACK_AT, Floor, Rule
 from orchestrator.store.pruning.prune_store import Pruned, survey
 from orchestrator.store.pruning.prune_store import prune as prune_store
 from orchestrator.text.terminal_text import one_line
+from orchestrator.text.value_lines import columns, json_line
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _LONGEST_S = 1e10

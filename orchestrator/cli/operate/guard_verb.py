@@ -18,10 +18,10 @@ from cyclopts import Parameter
 from harnesses.redaction.redactor import redact_text
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
-from orchestrator.cli.value_lines import json_line
 from orchestrator.cli.verb_options import USUAL, Common, Names, print_all
 from orchestrator.errors import UsageError
 from orchestrator.text.terminal_text import one_line
+from orchestrator.text.value_lines import json_line
 
 if TYPE_CHECKING:
     from harnesses.guard import Finding

@@ -16,16 +16,16 @@ from cyclopts import Parameter
 from harnesses.timing.clock import now_us, utc_now
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
-from orchestrator.cli.store_writing import commit, user_name
-from orchestrator.cli.value_lines import columns, json_line, stamp
 from orchestrator.cli.verb_options import USUAL, Common, Words, print_all
 from orchestrator.codec import encode
 from orchestrator.errors import OrchestratorError, UnknownHarness, UsageError
 from orchestrator.kill_switch import ALL, KillSwitch
+from orchestrator.operating.store_writing import commit, user_name
 from orchestrator.status import which
 from orchestrator.store.store_protocol import Remark
 from orchestrator.text.command_hints import for_store
 from orchestrator.text.terminal_text import one_line
+from orchestrator.text.value_lines import columns, json_line, stamp
 
 _BUSY_S = 2.0
 """Seconds that recording waits for a locked store: short, because the kill switch is on already."""

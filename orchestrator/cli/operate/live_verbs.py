@@ -15,7 +15,6 @@ from orchestrator.child_spec import check_name
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.operate.message_verbs import message_of, read_message
-from orchestrator.cli.value_lines import json_line
 from orchestrator.cli.verb_options import USUAL, Common, Name, Seconds, WordsOrDash, print_all
 from orchestrator.codec import encode
 from orchestrator.control.control_client import Reply, ask_all, order
@@ -30,6 +29,7 @@ from orchestrator.telemetry.metric_figures import families
 from orchestrator.telemetry.stored_spans import stored_snapshot
 from orchestrator.text.command_hints import command, way_to_resume
 from orchestrator.text.terminal_text import CAUSE_WIDTH, one_line
+from orchestrator.text.value_lines import json_line
 
 _PAST = {"pause": "paused", "resume": "resumed", "stop": "stopped"}
 

@@ -22,16 +22,16 @@ from harnesses.data.record_size import MAX_RECORD_BYTES
 from harnesses.timing.clock import now_us
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
-from orchestrator.cli.store_writing import commit
-from orchestrator.cli.value_lines import json_line
 from orchestrator.cli.verb_options import USUAL, Common, Name, Words, WordsOrDash, print_all
 from orchestrator.codec import encode
 from orchestrator.control.control_client import ask_soon
 from orchestrator.errors import UsageError
 from orchestrator.lifecycle import Status
+from orchestrator.operating.store_writing import commit
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.store.store_protocol import Post
 from orchestrator.text.command_hints import ways_to_start
+from orchestrator.text.value_lines import json_line
 
 OPERATOR = "@operator"
 """Who sends them; no harness can be called so."""

@@ -22,10 +22,10 @@ from orchestrator.analysis.sql.sql_room import Room
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.query.answer_tables import MODES, Tally, remarks
-from orchestrator.cli.value_lines import columns
 from orchestrator.cli.verb_options import count, print_all
 from orchestrator.errors import OrchestratorError
 from orchestrator.text.terminal_text import one_line
+from orchestrator.text.value_lines import columns
 
 EXAMPLES = (
     ("which harness has done how much", "SELECT harness, count(*) AS steps, max(timestamp) AS last FROM steps GROUP BY ALL"),

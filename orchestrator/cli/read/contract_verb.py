@@ -18,10 +18,10 @@ from harnesses.governance.contracts.contract_fields import MAX_DOCUMENT
 from harnesses.governance.evidence.attempt_verdict import unreadable
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
-from orchestrator.cli.value_lines import json_line
 from orchestrator.cli.verb_options import USUAL, Common, print_all
 from orchestrator.errors import UsageError
 from orchestrator.text.terminal_text import one_line
+from orchestrator.text.value_lines import json_line
 
 
 def contract(

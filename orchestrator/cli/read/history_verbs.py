@@ -59,8 +59,8 @@ def state(name: Name, step: AnyStep | None = None, /, *, hash: bool = False, com
         step: the number of the step; 0 is before the first one (default: the newest)
         hash: print only the hash of the state
     """
-    from orchestrator.cli.value_lines import json_pretty
     from orchestrator.history import state_at, state_hash
+    from orchestrator.text.value_lines import json_pretty
 
     number = _newest(name, common) if step is None else step
     found = state_at(common.store_path, name, number)

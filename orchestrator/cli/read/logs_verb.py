@@ -11,14 +11,14 @@ from cyclopts import Parameter
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.following import looks
-from orchestrator.cli.step_lines import describe
-from orchestrator.cli.value_lines import brief
 from orchestrator.cli.verb_options import USUAL, Common, Count, Name, print_all
 from orchestrator.history.past_reader import find_harness
 from orchestrator.log import HEADER, json_line_of, line
 from orchestrator.records import Record
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
+from orchestrator.text.step_lines import describe
 from orchestrator.text.terminal_text import one_line
+from orchestrator.text.value_lines import brief
 
 _PERIOD_S = 0.2
 _PAGE = 1000

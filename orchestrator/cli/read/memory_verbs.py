@@ -31,11 +31,11 @@ from harnesses.memory import (
 )
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
-from orchestrator.cli.store_writing import user_name
-from orchestrator.cli.value_lines import columns, json_line, stamp
 from orchestrator.cli.verb_options import USUAL, Common, Words, print_all
 from orchestrator.errors import UsageError
+from orchestrator.operating.store_writing import user_name
 from orchestrator.text.terminal_text import one_line
+from orchestrator.text.value_lines import columns, json_line, stamp
 
 MemoryId = Annotated[Words, Parameter(metavar="ID")]
 memory = App(name="memory", help="List what agents have learned.")

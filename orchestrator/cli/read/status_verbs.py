@@ -6,32 +6,28 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from pathlib import Path
-from typing import Any
 
 from harnesses.budgets.budget import FIELDS
 from harnesses.budgets.pools import Account
-from harnesses.budgets.usage import THREAD
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.following import looks
 from orchestrator.cli.operate.kill_switch_verb import in_words
-from orchestrator.cli.step_lines import step_line
-from orchestrator.cli.value_lines import columns, json_line, json_pretty, stamp_us, step_fields
 from orchestrator.cli.verb_options import USUAL, Common, Count, Name, StepNumber, print_all
 from orchestrator.codec import decode
 from orchestrator.errors import UsageError
 from orchestrator.history.past_reader import find_harness, pages
 from orchestrator.kill_switch import KillSwitch
 from orchestrator.lifecycle import Status
+from orchestrator.operating.pool_accounts import account_fields, read_accounts
 from orchestrator.records import StepRecord
 from orchestrator.runtime.activity import Live, span
 from orchestrator.status import At, json_status, lives_in, look
 from orchestrator.store.rules.effect_rules import pruned
-from orchestrator.store.sqlite.sqlite_file import open_reader, translated
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
-from orchestrator.store.sqlite.sqlite_rows import accounts
+from orchestrator.text.step_lines import step_line
 from orchestrator.text.terminal_text import CAUSE_WIDTH, one_line
+from orchestrator.text.value_lines import columns, json_line, json_pretty, stamp_us, step_fields
 
 _ANSWER_S = 2.0
 """How long `status` waits for a running program."""
@@ -219,32 +215,12 @@ def _step(reader: SqliteReader, name: str, number: int) -> StepRecord:
 _HEAD = ("POOL", "OF", "LIMIT", "SPENT", "RESERVED", "LEFT")
 
 
-def read_accounts(store: str) -> Mapping[str, Account]:
-    """Return where every pool stands.
-
-    Raises:
-        StoreError: the store is not there, or cannot be read.
-    """
-    with closing(open_reader(Path(store))) as db, translated(store):
-        return {pool: account for pool, account in accounts(db, None).items() if not pool.startswith(THREAD)}
-
-
 def budgets_lines(pools: Mapping[str, Account], *, as_json: bool) -> Iterator[str]:
     """Yield what is known of each pool: in JSON an object, else a line for each field that is limited or spent."""
     if as_json:
-        yield from (json_line(_fields(pool, account)) for pool, account in pools.items())
+        yield from (json_line(account_fields(pool, account)) for pool, account in pools.items())
     elif rows := [row for pool, account in pools.items() for row in _rows(pool, account)]:
         yield from columns(_HEAD, rows)
-
-
-def _fields(pool: str, account: Account) -> dict[str, Any]:
-    return {
-        "pool": pool,
-        "limits": account.budget.plain(),
-        "spent": account.spent.plain(),
-        "reserved": account.reserved.plain(),
-        "left": account.left.plain(),
-    }
 
 
 def _rows(pool: str, account: Account) -> Iterator[tuple[str, ...]]:

@@ -11,7 +11,6 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from orchestrator.cli.exit_codes import ExitCode
-from orchestrator.cli.value_lines import json_line, stamp_us
 from orchestrator.cli.verb_options import USUAL, Common, print_all
 from orchestrator.errors import StoreUnusable, UsageError
 from orchestrator.store.file.schema import APPLICATION_ID
@@ -19,6 +18,7 @@ from orchestrator.store.integrity.chain_head import head_path
 from orchestrator.store.integrity.proof import HASH_LENGTH, Finding, Proof, is_unmade, prove
 from orchestrator.text.command_hints import command
 from orchestrator.text.terminal_text import one_line
+from orchestrator.text.value_lines import json_line, stamp_us
 
 _TRIES = 3
 """Times that the head may change under a look at the store."""

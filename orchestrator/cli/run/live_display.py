@@ -19,8 +19,6 @@ from orchestrator.cli.operate.kill_switch_verb import in_words
 from orchestrator.cli.run.new_records import Notices, Tail
 from orchestrator.cli.run.run_progress import Progress, Rest, Row
 from orchestrator.cli.std_streams import abandon, say
-from orchestrator.cli.step_lines import output_line
-from orchestrator.cli.value_lines import json_line, step_fields
 from orchestrator.codec import decode, decode_step
 from orchestrator.kill_switch import KillSwitch
 from orchestrator.lifecycle import Status
@@ -28,7 +26,9 @@ from orchestrator.log import line
 from orchestrator.records import Record
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.text.command_hints import for_store, way_to_resume
+from orchestrator.text.step_lines import output_line
 from orchestrator.text.terminal_text import CAUSE_WIDTH, one_line
+from orchestrator.text.value_lines import json_line, step_fields
 
 _PERIOD_S = 0.25
 """At most four redraws a second; one takes about 20 ms of the interpreter."""

@@ -11,7 +11,6 @@ from attrs import define, field
 from harnesses.diagnostics.uncaught_errors import crash_behind, crash_text, line_of
 from orchestrator.cli.exit_codes import ExitCode, of_error, of_outcome, of_run
 from orchestrator.cli.std_streams import say
-from orchestrator.cli.value_lines import columns
 from orchestrator.errors import (
     ApprovalDenied,
     BudgetExhausted,
@@ -28,6 +27,7 @@ from orchestrator.errors import (
 from orchestrator.outcome import Outcome, OutcomeKind
 from orchestrator.text.command_hints import for_store, store_option
 from orchestrator.text.terminal_text import CAUSE_WIDTH, inert, one_line
+from orchestrator.text.value_lines import columns
 
 _ROWS = 40
 _RESUMABLE = frozenset((ExitCode.STOPPED, ExitCode.FAILED, ExitCode.BLOCKED, ExitCode.UNKNOWN))

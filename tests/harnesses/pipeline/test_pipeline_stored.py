@@ -17,7 +17,8 @@ from attrs import evolve
 
 from harnesses.pipeline import Deed, PipelineHarness, each_stage
 from orchestrator import Handle, Orchestrator, Outcome
-from orchestrator.cli.operate.approval_verbs import known_approvals, respond
+from orchestrator.operating.approval_answers import respond
+from orchestrator.status import known_approvals
 from orchestrator.store import SqliteReader
 
 from .scripted import Builders, Work, honest, pipeline, stages, statuses, write

@@ -27,7 +27,7 @@ from harnesses.effects.approval import (
 )
 from harnesses.timing.clock import Ticks, WallClock, read_ticks
 from orchestrator import MemoryStore, Orchestrator, SqliteStore, Store
-from orchestrator.cli.operate.approval_verbs import respond
+from orchestrator.operating.approval_answers import respond
 from orchestrator.store.conformance.conformance_tools import claim
 from orchestrator.store.rules.approval_rules import Filed, case_of
 from orchestrator.store.store_operations import ANSWERED, REQUESTED, USED, Ask, Respond, Taken, TakeUp

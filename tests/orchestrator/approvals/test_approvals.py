@@ -383,7 +383,7 @@ async def test_a_harness_that_runs_alone_with_nobody_to_ask_is_blocked(world):
 async def test_the_answer_of_another_process_is_heard(tmp_path, world):
     """Real time: another connection answers, as `orchestrator approve` does."""
     from harnesses.timing.clock import now_us
-    from orchestrator.cli.store_writing import commit
+    from orchestrator.operating.store_writing import commit
     from orchestrator.store.rules.signing_key import read_secret
     from orchestrator.store.store_operations import Respond
 

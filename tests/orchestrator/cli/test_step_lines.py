@@ -15,9 +15,9 @@ from harnesses.trading.account_model import Cancelled, Command, Execution, Tradi
 from harnesses.trading.market.orders import Fill, Order, PlacedOrder, Side, Source
 from harnesses.trading.order_screening import Refusal
 from harnesses.trading.risk import RiskState
-from orchestrator.cli.step_lines import describe, output_line, step_line
 from orchestrator.codec import decode, encode
 from orchestrator.records import StepRecord
+from orchestrator.text.step_lines import describe, output_line, step_line
 from tests.orchestrator.commanded import HOSTILE
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)

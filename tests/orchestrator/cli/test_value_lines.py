@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harnesses.step import StateDelta
-from orchestrator.cli.step_lines import step_line
-from orchestrator.cli.value_lines import brief, columns, json_line, json_pretty, stamp, stamp_us, step_fields
 from orchestrator.records import StepRecord
+from orchestrator.text.step_lines import step_line
+from orchestrator.text.value_lines import brief, columns, json_line, json_pretty, stamp, stamp_us, step_fields
 from tests.orchestrator.commanded import HOSTILE
 
 CODES = (*range(0x20), *range(0x7F, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, cast
 
-from orchestrator.cli.value_lines import brief
 from orchestrator.records import StepRecord
 from orchestrator.text.terminal_text import one_line
+from orchestrator.text.value_lines import brief
 
 _WIDEST = 200
 """Characters of what a step did."""
