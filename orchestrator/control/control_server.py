@@ -6,7 +6,8 @@ limited size; an error while handling it becomes a response.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from http import HTTPStatus
 from importlib.util import find_spec
 from typing import TypeAlias
@@ -33,6 +34,8 @@ class Request:
     options: Mapping[str, str] = field(factory=dict[str, str])
     """Query parameters."""
     body: bytes = b""
+    headers: Mapping[str, str] = field(factory=dict[str, str])
+    """By lower-case name."""
 
 
 @frozen
@@ -43,6 +46,8 @@ class Response:
     body: bytes
     content_type: str = JSON
     headers: Mapping[str, str] = field(factory=dict[str, str])
+    stream: Callable[[], AsyncGenerator[bytes]] | None = None
+    """Yields what is sent instead of the body, for as long as the client listens."""
 
 
 Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
@@ -145,7 +150,7 @@ class Server:
             async with stream:
                 if self.welcome(stream):
                     await self._converse(stream)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
+        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
             return
         except Exception as error:
             self._say_once(error, "a client could not be served")
@@ -174,8 +179,7 @@ class Server:
         try:
             response = await self._answered(asked) if isinstance(asked, Request) else asked
             if response is not None and connection.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-                with trio.move_on_after(limits.write_s):
-                    await _send(stream, connection, response, bare=heard.method == b"HEAD")
+                await _send(stream, connection, response, limits.write_s, bare=heard.method == b"HEAD")
         finally:
             self._busy -= 1
             self._bell.ring()
@@ -207,7 +211,7 @@ async def _hear(stream: trio.SocketStream, connection: object, limits: Limits, h
             connection.receive_data(await stream.receive_some(_CHUNK))
         elif isinstance(event, h11.Request):
             heard.method = event.method
-            asked = _read(event.method, event.target)
+            asked = _read(event)
         elif isinstance(event, h11.Data):
             body.append(bytes(event.data))
             length += len(event.data)
@@ -219,25 +223,31 @@ async def _hear(stream: trio.SocketStream, connection: object, limits: Limits, h
             return None
 
 
-def _read(method: bytes, target: bytes) -> Request | Response:
+def _read(event: object) -> Request | Response:
+    import h11
+
+    assert isinstance(event, h11.Request)
     try:
-        return request_of(method.decode("ascii"), target.decode("ascii"))
+        asked = request_of(event.method.decode("ascii"), event.target.decode("ascii"))
     except ValueError:
-        return refusal(400, f"{target!r:.200} is not a path: expected one such as /status; correct it")
+        return refusal(400, f"{event.target!r:.200} is not a path: expected one such as /status; correct it")
+    return evolve(asked, headers={name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers})
 
 
-async def _send(stream: trio.SocketStream, connection: object, response: Response, *, bare: bool) -> None:
+async def _send(stream: trio.SocketStream, connection: object, response: Response, write_s: float, *, bare: bool) -> None:
     """Send a response.
 
     Args:
+        write_s: seconds after which a client that does not read is given up.
         bare: whether to send only the head.
     """
     import h11
 
     assert isinstance(connection, h11.Connection)
+    length = {"Content-Length": str(len(response.body))} if response.stream is None else {}
     headers = {
         "Content-Type": response.content_type,
-        "Content-Length": str(len(response.body)),
+        **length,
         "Connection": "close",
         "Cache-Control": "no-store",
         "X-Content-Type-Options": "nosniff",
@@ -246,7 +256,16 @@ async def _send(stream: trio.SocketStream, connection: object, response: Respons
     head = h11.Response(
         status_code=response.status, headers=list(headers.items()), reason=HTTPStatus(response.status).phrase.encode()
     )
-    await stream.send_all(connection.send(head) or b"")
-    if not bare:
-        await stream.send_all(connection.send(h11.Data(data=response.body)) or b"")
-    connection.send(h11.EndOfMessage())
+    with trio.move_on_after(write_s):
+        await stream.send_all(connection.send(head) or b"")
+        if not bare and response.stream is None:
+            await stream.send_all(connection.send(h11.Data(data=response.body)) or b"")
+    if response.stream is None or bare:
+        connection.send(h11.EndOfMessage())
+        return
+    async with aclosing(response.stream()) as parts:
+        async for part in parts:
+            with trio.fail_after(write_s):
+                await stream.send_all(connection.send(h11.Data(data=part)) or b"")
+    with trio.move_on_after(write_s):
+        await stream.send_all(connection.send(h11.EndOfMessage()) or b"")

@@ -17,9 +17,9 @@ from harnesses.effects.approval import Word, stand
 from harnesses.redaction.redactor import may_hold_secret, redact_text
 from harnesses.timing.clock import now_us, read_ticks
 from orchestrator.cli.doctor.doctor_model import Check, Level, fail, few, warn, well
-from orchestrator.cli.operate.kill_switch_verb import in_words
 from orchestrator.kill_switch import KillSwitch
 from orchestrator.lifecycle import Status
+from orchestrator.operating.kill_switch_orders import in_words
 from orchestrator.store.file.run_lock import is_alive, pid_of
 from orchestrator.store.rules.signing_key import read_secret
 from orchestrator.store.sqlite.sqlite_file import open_reader, translated

@@ -1,48 +1,29 @@
-"""The verbs `send` and `trading`: messages of an operator to a harness, in its durable mailbox.
-
-A running program notices them within a moment; a dead one has them when it is started again. What types of messages a harness
-accepts is known to the program that runs it alone: it is asked before anything is written.
-"""
+"""The verbs `send` and `trading`: messages of an operator to a harness, in its durable mailbox."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from contextlib import closing
-from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args
-from urllib.parse import quote
 
 import msgspec
-from attrs import frozen
 from cyclopts import Parameter
 
 from harnesses.data.record_size import MAX_RECORD_BYTES
-from harnesses.timing.clock import now_us
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.verb_options import USUAL, Common, Name, Words, WordsOrDash, print_all
-from orchestrator.codec import encode
-from orchestrator.control.control_client import ask_soon
 from orchestrator.errors import UsageError
-from orchestrator.lifecycle import Status
-from orchestrator.operating.store_writing import commit
-from orchestrator.store.sqlite.sqlite_reader import SqliteReader
-from orchestrator.store.store_protocol import Post
+from orchestrator.operating.operator_messages import post
 from orchestrator.text.command_hints import ways_to_start
 from orchestrator.text.value_lines import json_line
-
-OPERATOR = "@operator"
-"""Who sends them; no harness can be called so."""
 
 Order = Literal["stop", "stop-entries", "resume-entries", "flatten", "reset", "adopt"]
 TRADING: Mapping[str, str] = MappingProxyType({order: order.replace("-", " ") for order in get_args(Order)})
 """What an operator may tell a trading harness: the word on the command line, and the one in the message."""
 
 _BEGINS_JSON = ("{", "[", '"')
-_CHECK_S = 2.0
-"""How long the program that runs a harness has to say whether it accepts a message: one that hangs gets it unchecked."""
 
 
 _UNCHECKED = ", unchecked (one of a type that it does not accept is set aside, and its output says so)"
@@ -110,28 +91,6 @@ def _post(name: str, message: object, common: Common) -> int:
     return ExitCode.OK
 
 
-@frozen
-class Sent:
-    """A message in a mailbox."""
-
-    seq: int
-    name: str
-    message: Any
-    is_running: bool
-    is_checked: bool
-    """Whether the harness has said that it accepts it."""
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        return {
-            "seq": self.seq,
-            "harness": self.name,
-            "message": self.message,
-            "running": self.is_running,
-            "checked": self.is_checked,
-        }
-
-
 def read_message() -> str:
     """Return what stands in standard input, without the line feed at its end.
 
@@ -165,35 +124,3 @@ def message_of(text: str, *, as_text: bool) -> Any:
         raise UsageError(
             f"message {text!r:.200} looks like JSON but is not valid: {error}; correct it, or give --text to send it as it is"
         ) from error
-
-
-def post(store: str, name: str, message: Any) -> Sent:
-    """Put a message in the mailbox of a harness; return when it is on disk.
-
-    Raises:
-        UnknownHarness: there is no such harness.
-        UsageError: it is completed, so that nobody will ever read it; or it runs, and does not accept such a message.
-    """
-    with closing(SqliteReader(store)) as reader:
-        record = next((record for record in reader.harnesses() if record.name == name), None)
-    if record is not None and record.status is Status.COMPLETED:
-        raise UsageError(f"harness {name!r} is completed: expected one that goes on, for nobody would read it; check the name")
-    body = encode(message)
-    is_running = record is not None and record.owned
-    is_checked = is_running and _is_accepted(store, name, body)
-    seq: int = commit(store, Post(name, OPERATOR, now_us(), body))
-    return Sent(seq, name, message, is_running, is_checked)
-
-
-def _is_accepted(store: str, name: str, body: str) -> bool:
-    """Return whether a program that runs a harness says that it accepts a message; false if none has an answer.
-
-    Raises:
-        UsageError: it says that it does not.
-    """
-    target = f"/harnesses/{quote(name, safe='')}/check"
-    replies, _ = ask_soon(Path(store).resolve(), target, _CHECK_S, method="POST", body=body.encode())
-    for reply in replies:
-        if reply.status == 400:
-            raise UsageError(str(reply.fields.get("error") or reply.text))
-    return any(reply.status == 200 for reply in replies)

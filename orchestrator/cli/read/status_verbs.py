@@ -12,13 +12,13 @@ from harnesses.budgets.pools import Account
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.following import looks
-from orchestrator.cli.operate.kill_switch_verb import in_words
 from orchestrator.cli.verb_options import USUAL, Common, Count, Name, StepNumber, print_all
 from orchestrator.codec import decode
 from orchestrator.errors import UsageError
 from orchestrator.history.past_reader import find_harness, pages
 from orchestrator.kill_switch import KillSwitch
 from orchestrator.lifecycle import Status
+from orchestrator.operating.kill_switch_orders import in_words
 from orchestrator.operating.pool_accounts import account_fields, read_accounts
 from orchestrator.records import StepRecord
 from orchestrator.runtime.activity import Live, span

@@ -15,7 +15,6 @@ from typing import Any, TextIO
 import trio
 
 from harnesses.diagnostics.extras import install_command
-from orchestrator.cli.operate.kill_switch_verb import in_words
 from orchestrator.cli.run.new_records import Notices, Tail
 from orchestrator.cli.run.run_progress import Progress, Rest, Row
 from orchestrator.cli.std_streams import abandon, say
@@ -23,6 +22,7 @@ from orchestrator.codec import decode, decode_step
 from orchestrator.kill_switch import KillSwitch
 from orchestrator.lifecycle import Status
 from orchestrator.log import line
+from orchestrator.operating.kill_switch_orders import in_words
 from orchestrator.records import Record
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.text.command_hints import for_store, way_to_resume

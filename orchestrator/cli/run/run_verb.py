@@ -19,7 +19,6 @@ from harnesses.diagnostics.error_groups import leaves
 from harnesses.diagnostics.extras import install_command
 from harnesses.diagnostics.uncaught_errors import VARIABLE, wants_tracebacks
 from orchestrator.cli.exit_codes import EndedBySignal, ExitCode, of_error
-from orchestrator.cli.operate.kill_switch_verb import in_words
 from orchestrator.cli.run.code_loading import find_modules_in, is_program, read_script, run_program
 from orchestrator.cli.run.harness_factory import Made, make, make_all
 from orchestrator.cli.run.live_display import LiveTable, View, choose_view, follow
@@ -35,6 +34,7 @@ from orchestrator.errors import OrchestratorError, SystemTaskFailed, UsageError
 from orchestrator.handle import Handle
 from orchestrator.kill_switch import KillSwitch
 from orchestrator.log_file import is_stream, open_target
+from orchestrator.operating.kill_switch_orders import in_words
 from orchestrator.orchestrator import Orchestrator
 from orchestrator.outcome import Outcome, OutcomeKind
 from orchestrator.recording.budget_account import RUN

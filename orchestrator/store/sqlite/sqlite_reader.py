@@ -280,6 +280,23 @@ class SqliteReader:
             ).fetchall()
         return [Record(*row) for row in rows]
 
+    def records_of(self, name: str, kinds: Collection[str], *, limit: int = 1000) -> list[Record]:
+        """Return at most `limit` records of these kinds of one harness, newest first.
+
+        Raises:
+            UnknownHarness: there is no such harness.
+        """
+        with self._reading() as db:
+            places = ",".join("?" * len(kinds))
+            rows = db.execute(
+                "SELECT r.seq, ?, r.attempt, r.step, r.time_us, r.kind, r.body, coalesce(c.run, '') FROM records r "
+                "LEFT JOIN claims c ON c.harness = r.harness AND c.epoch = r.epoch "
+                f"WHERE r.harness = ? AND r.kind IN ({places}) ORDER BY r.seq DESC LIMIT ?",
+                (name, self._number(db, name), *kinds, limit),
+            ).fetchall()
+        records = [Record(*row) for row in rows]
+        return [evolve(one, body=reveal_body(self._cipher, one.kind, one.body)) for one in records]
+
     def outlines(self, *, after: int = 0, limit: int = 1000) -> list[Record]:
         """Return records as `records` does, with only the counted fields of their bodies.
 

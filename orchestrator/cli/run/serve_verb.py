@@ -1,0 +1,84 @@
+"""The verb `serve`: the page for operators, in a browser of this machine."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import trio
+from cyclopts import Parameter
+
+from harnesses.diagnostics.extras import install_command
+from orchestrator.cli import std_streams as streams
+from orchestrator.cli.exit_codes import ExitCode
+from orchestrator.cli.following import end_on_sigterm
+from orchestrator.cli.verb_options import USUAL, Common, Words
+from orchestrator.control.control_server import is_there
+from orchestrator.control.run_services import Address, address_of
+from orchestrator.errors import UsageError
+
+TOKEN_VARIABLE = "ORCHESTRATOR_TOKEN"
+"""Environment variable with the token, for programs that use the API."""
+_LEAST_TOKEN = 16
+
+
+def serve(
+    *,
+    listen: Annotated[Words, Parameter(metavar="HOST:PORT")] = "127.0.0.1:0",
+    open: bool = False,
+    common: Common = USUAL,
+) -> int:
+    """Show a page with everything that is recorded, and with buttons for orders.
+
+    The page shows the store of a program that runs, or of one that has ended. It is served by this process, so it cannot
+    disturb the run. The address that is printed has a token; without it nothing is answered. $ORCHESTRATOR_TOKEN sets the
+    token, for programs that use the API below /api (GET /api/openapi.json describes it). Ctrl-C ends it; the run goes on.
+
+    Args:
+        listen: where to listen; only this machine can reach 127.0.0.1, and port 0 is any free one (default: 127.0.0.1:0)
+        open: open the page in a browser
+    """
+    if not is_there():
+        raise UsageError(f"serve needs h11, which is not installed: run `{install_command('control')}`")
+    from orchestrator.web.site import Site
+
+    at, token = address_of(listen), _token()
+    site = Site(Path(common.store_path))
+    end_on_sigterm()
+    try:
+        trio.run(_serve, site, at, token, open)
+    except OSError as error:
+        raise UsageError(f"serve: cannot listen on {at}: {error.strerror or error}; name another --listen") from error
+    except KeyboardInterrupt:
+        return ExitCode.OK
+    finally:
+        site.close()
+    return ExitCode.OK
+
+
+def _token() -> str:
+    given = os.environ.get(TOKEN_VARIABLE, "")
+    if not given:
+        return secrets.token_urlsafe(24)
+    if len(given) < _LEAST_TOKEN or not given.replace("-", "").replace("_", "").isalnum() or not given.isascii():
+        raise UsageError(f"{TOKEN_VARIABLE}: expected at least {_LEAST_TOKEN} letters, digits, - and _; make a longer one")
+    return given
+
+
+async def _serve(site: object, at: Address, token: str, is_opened: bool) -> None:
+    from orchestrator.web.page_server import serve_page
+    from orchestrator.web.site import Site
+
+    assert isinstance(site, Site)
+    async with trio.open_nursery() as nursery:
+        bound: Address = await nursery.start(serve_page, site, at, token)
+        sys.stdout.write(f"http://{bound}/?token={token}\n")
+        sys.stdout.flush()
+        if not at.is_local:
+            streams.say(f"serve: everybody who reaches {bound} and has the token can read the store and give orders")
+        if is_opened:
+            await trio.to_thread.run_sync(webbrowser.open, f"http://{bound}/?token={token}")

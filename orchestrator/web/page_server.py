@@ -1,0 +1,113 @@
+"""The server of the page and its API, in a process of its own, beside the program that runs on the store or without one.
+
+Invariant: it reads the store and writes only what an operator orders; whatever a browser does, the run goes on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib.resources import files
+
+import trio
+from attrs import define, evolve, field
+
+from orchestrator.control.control_server import JSON, Limits, Request, Response, Server, refusal
+from orchestrator.control.run_services import Address
+from orchestrator.web.access import SAFE_HEADERS, Access
+from orchestrator.web.record_events import CONTENT_TYPE, Wanted, events
+from orchestrator.web.site import Site
+from orchestrator.web.site_routes import PREFIX, find, openapi, respond_to
+
+LIMITS = Limits(connections=256, body_bytes=1_048_576)
+_KINDS: Mapping[str, str] = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+_FILE = re.compile(r"[a-z_]+\.(html|css|js|svg)")
+_READERS = 4
+"""Answers that are read at the same time."""
+
+
+@define(eq=False)
+class PageServer:
+    """Answers the requests of browsers and programs.
+
+    Args:
+        site: what is told.
+        access: who may ask.
+    """
+
+    site: Site
+    access: Access
+    _threads: trio.CapacityLimiter = field(factory=lambda: trio.CapacityLimiter(_READERS))
+
+    async def answer(self, request: Request) -> Response:
+        """Return the answer to a request."""
+        response = self.access.refuse(request) or await self._answer(request)
+        return evolve(response, headers={**SAFE_HEADERS, **response.headers})
+
+    async def _answer(self, request: Request) -> Response:
+        match request.parts:
+            case ("api", "openapi.json"):
+                return Response(200, openapi().encode(), JSON)
+            case ("api", "events"):
+                return self._events(request)
+            case ("api", *parts):
+                found = find(request.method, tuple(parts))
+                if isinstance(found, Response):
+                    return found
+                return await self._in_thread(partial(respond_to, self.site, request, *found))
+            case (name,) if request.method in ("GET", "HEAD"):
+                return _file(name or "index.html")
+            case _:
+                return refusal(404, f"/{'/'.join(request.parts)} does not exist: expected / or a path below /{PREFIX}")
+
+    def _events(self, request: Request) -> Response:
+        options = request.options
+        after = request.headers.get("last-event-id") or options.get("after", "0")
+        behind = options.get("behind", "")
+        if not (after.isdecimal() and (behind.isdecimal() or not behind)):
+            return refusal(400, f"events: expected whole numbers as after and behind, got {after!r:.50} and {behind!r:.50}")
+        kinds = tuple(filter(None, options.get("kinds", "").split(",")))
+        wanted = Wanted(int(after), options.get("harness", ""), kinds, int(behind) if behind else None)
+        return Response(200, b"", CONTENT_TYPE, stream=lambda: events(self.site, wanted))
+
+    async def _in_thread(self, function: Callable[[], Response]) -> Response:
+        return await trio.to_thread.run_sync(function, limiter=self._threads, abandon_on_cancel=True)
+
+
+def _file(name: str) -> Response:
+    """Return a file of the page."""
+    match = _FILE.fullmatch(name)
+    file = files("orchestrator.web") / "page" / name
+    if match is None or not file.is_file():
+        return refusal(404, f"/{name:.100} does not exist: expected / or a path below /{PREFIX}")
+    return Response(200, file.read_bytes(), _KINDS[match[1]])
+
+
+async def serve_page(
+    site: Site, at: Address, token: str, *, task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Serve the page until cancelled.
+
+    Args:
+        at: where to listen; port 0 means any free one.
+        task_status: gets the address where it listens.
+
+    Raises:
+        OSError: it cannot listen there.
+    """
+    listeners = await trio.open_tcp_listeners(at.port, host=at.host)
+    port: int = listeners[0].socket.getsockname()[1]
+    bound = Address(at.host, port)
+    hosts = {str(bound), *(f"{name}:{port}" for name in ("127.0.0.1", "localhost") if at.is_local)}
+    page = PageServer(site, Access(frozenset(hosts), token, f"orchestrator-{port}"))
+    server = Server(page.answer, LIMITS)
+    async with trio.open_nursery() as nursery:
+        for listener in listeners:
+            nursery.start_soon(server.serve, listener)
+        task_status.started(bound)

@@ -1,0 +1,224 @@
+"""`Site`: everything that is told of one store. It reads the file, and asks the program that runs on it; it writes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field
+
+from orchestrator.codec import decode
+from orchestrator.control.control_client import ask_soon
+from orchestrator.errors import UsageError
+from orchestrator.events import EVENTS, stored_kinds
+from orchestrator.history.past_reader import find_harness
+from orchestrator.history.state_differences import between
+from orchestrator.history.turn_transcripts import transcripts
+from orchestrator.kill_switch import KillSwitch
+from orchestrator.operating.approval_answers import approval_fields
+from orchestrator.operating.effect_outcomes import effect_fields, known_effects
+from orchestrator.operating.pool_accounts import account_fields, read_accounts
+from orchestrator.runtime.activity import Live
+from orchestrator.status import json_status, known_approvals, latched_names, lives_in
+from orchestrator.store.rules.effect_rules import pruned
+from orchestrator.store.sqlite.sqlite_reader import SqliteReader
+from orchestrator.text.json_text import stamp_us
+from orchestrator.text.step_lines import output_line
+from orchestrator.text.value_lines import step_fields
+from orchestrator.web.fleet import Fleet
+from orchestrator.web.needs import Need, needs
+
+_ANSWER_S = 1.0
+"""Seconds that the program which runs on the store has to tell what its harnesses do."""
+_LIVE_S = 1.0
+"""Seconds for which its answer is told again."""
+_MOST = 500
+"""Steps and records that one answer has at most."""
+LIFECYCLE = (*stored_kinds(event.kind for event in EVENTS), "latch", "migrated", "settled", "loop_blocked")
+"""Kinds of records that tell how a harness came to where it is."""
+_RECENT = 200
+"""Steps whose times tell the usual duration of a step."""
+
+
+@define(eq=False)
+class Site:
+    """What is told of one store.
+
+    Args:
+        path: the file of the store.
+
+    Raises:
+        UsageError: there is no store.
+    """
+
+    path: Path
+    reader: SqliteReader = field(init=False)
+    fleet: Fleet = field(init=False)
+    _lives: Mapping[str, Live] = field(factory=dict[str, Live])
+    _lives_at: float = -_LIVE_S
+
+    def __attrs_post_init__(self) -> None:
+        self.reader = SqliteReader(self.path)
+        self.reader.last_seq()  # refuses what is not there, and what is no store
+        self.fleet = Fleet(self._status, self.reader.last_seq)
+
+    def close(self) -> None:
+        self.reader.close()
+
+    def run(self) -> dict[str, Any]:
+        """Return what is known of the store as a whole."""
+        return {"store": str(self.path), "last_seq": self.reader.last_seq(), "is_live": bool(self.lives())}
+
+    def lives(self) -> Mapping[str, Live]:
+        """Return what the program that runs on the store tells of its harnesses; empty if none runs."""
+        if time.monotonic() - self._lives_at > _LIVE_S:
+            replies, _ = ask_soon(self.path, "/status", _ANSWER_S)
+            self._lives = lives_in(text for reply in replies if reply.status == 200 for text in reply.text.splitlines())
+            self._lives_at = time.monotonic()
+        return self._lives
+
+    def needs(self) -> list[Need]:
+        """Return what needs a person."""
+        effects = [effect_fields(one) for one in known_effects(self.reader, None, every=False) if one.is_unknown]
+        latched = latched_names(KillSwitch(self.path))
+        return needs(self.fleet.rows(), self.approvals(), effects, read_accounts(str(self.path)), latched)
+
+    def approvals(self, *, every: bool = False, name: str | None = None) -> list[dict[str, Any]]:
+        """Return approval requests: those that wait for an answer, or all."""
+        shown = known_approvals(self.reader, name, every=every)
+        return [{**approval_fields(one), "left_s": round(one.left_s, 1)} for one in shown]
+
+    def effects(self, *, every: bool = False, name: str | None = None) -> list[dict[str, Any]]:
+        """Return effects: those of unknown outcome, or all."""
+        return [effect_fields(one) for one in known_effects(self.reader, name, every=every)]
+
+    def budgets(self) -> list[dict[str, Any]]:
+        """Return where every pool stands."""
+        return [account_fields(pool, account) for pool, account in read_accounts(str(self.path)).items()]
+
+    def harness(self, name: str) -> dict[str, Any]:
+        """Return what is known of one harness.
+
+        Raises:
+            UnknownHarness: there is none of that name.
+        """
+        record = find_harness(self.reader, name)
+        row = next((row for row in self.fleet.rows() if row["harness"] == name), {})
+        times = self.reader.step_times(name, after=max(0, record.current_step - _RECENT))
+        children = self.reader.children()
+        return {
+            **row,
+            "last_event": record.event,
+            "children": [child.name for child in children if child.harness == name],
+            **_pace(times),
+            "last": self._last(name, record.current_step),
+        }
+
+    def _last(self, name: str, step: int) -> str:
+        found = self.reader.steps(name, after=step - 1, limit=1) if step else []
+        return output_line(found[0], 200) if found else ""
+
+    def paces(self, names: list[str]) -> dict[str, Any]:
+        """Return pace and last step of some harnesses, by name."""
+        current = {row["harness"]: row["current_step"] for row in self.fleet.rows()}
+        return {name: self._pace_of(name, current[name]) for name in names if name in current}
+
+    def _pace_of(self, name: str, step: int) -> dict[str, Any]:
+        times = self.reader.step_times(name, after=max(0, step - _RECENT))
+        return {**_pace(times), "last": self._last(name, step)}
+
+    def steps(self, name: str, *, before: int | None, limit: int) -> list[dict[str, Any]]:
+        """Return steps of a harness, newest first.
+
+        Args:
+            before: only steps with smaller numbers.
+        """
+        last = find_harness(self.reader, name).current_step
+        until = last if before is None else min(last, before - 1)
+        after = max(0, until - min(limit, _MOST))
+        found = self.reader.steps(name, after=after, limit=until - after) if until > after else []
+        return [{**step_fields(record), "line": output_line(record, 200)} for record in reversed(found)]
+
+    def step(self, name: str, number: int) -> dict[str, Any]:
+        """Return everything about one step: what went in and out, the state after it, and what changed in the state.
+
+        Raises:
+            UsageError: there is no such step.
+        """
+        found = self.reader.steps(name, after=number - 1, limit=1) if number > 0 else []
+        if not found:
+            raise UsageError(f"harness {name!r} has no step {number}: expected one that has been recorded")
+        if found[0].step_number != number:
+            raise pruned(name, number, found[0].step_number)
+        state = self.state(name, number)
+        changes = between(self.state(name, number - 1), state) if number > 1 else ()
+        return {**step_fields(found[0]), "state": state, "changes": [change.line for change in changes]}
+
+    def state(self, name: str, number: int) -> Any:
+        """Return the state of a harness after a step; 0 is before the first."""
+        return decode(self.reader.state_at(name, number))
+
+    def transcripts(self, name: str, step: int | None) -> list[dict[str, Any]]:
+        """Return the turns of a harness's agents, those of a step or the newest, with what was said."""
+        return [
+            {
+                "step_number": turn.step_number,
+                "timestamp": turn.timestamp,
+                "is_recorded": turn.is_recorded,
+                "transcript": turn.transcript,
+            }
+            for turn in transcripts(self.path, name, step, limit=20)
+        ]
+
+    def history(self, name: str) -> list[dict[str, Any]]:
+        """Return the lifecycle events of a harness, newest first."""
+        return [
+            {
+                "seq": record.seq,
+                "timestamp": stamp_us(record.time_us),
+                "attempt": record.attempt,
+                "step": record.step,
+                "kind": record.kind,
+                **decode(record.body),
+            }
+            for record in self.reader.records_of(name, LIFECYCLE, limit=_MOST)
+        ]
+
+    def output(self, name: str) -> list[dict[str, Any]]:
+        """Return the newest lines that a harness or its agents wrote, oldest first."""
+        return [
+            {"seq": record.seq, "timestamp": stamp_us(record.time_us), "step": record.step, **decode(record.body)}
+            for record in reversed(self.reader.records_of(name, ("output",), limit=_MOST))
+        ]
+
+    def _status(self) -> Iterator[str]:
+        return json_status(self.reader, self.lives())
+
+
+def _pace(times: list[int]) -> dict[str, Any]:
+    """Return how fast steps come, from their times: the 95th percentile of their durations, and the rate.
+
+    Args:
+        times: microseconds since 1970, oldest first.
+    """
+    gaps = sorted(after - before for before, after in pairwise(times))
+    if not gaps:
+        return {"p95_s": None, "per_minute": None, "sparkline": []}
+    total_s = max((times[-1] - times[0]) / 1e6, 1e-6)
+    return {
+        "p95_s": round(gaps[min(len(gaps) - 1, int(len(gaps) * 0.95))] / 1e6, 3),
+        "per_minute": round(60 * len(gaps) / total_s, 1),
+        "sparkline": _counts(times, 24),
+    }
+
+
+def _counts(times: list[int], parts: int) -> list[int]:
+    """Return how many of the times are in each of so many equal parts of their span."""
+    first, width = times[0], max(1, times[-1] - times[0] + 1)
+    counts = [0] * parts
+    for time_us in times:
+        counts[(time_us - first) * parts // width] += 1
+    return counts

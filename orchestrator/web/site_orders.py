@@ -1,0 +1,107 @@
+"""Orders of an operator: to the program that runs on the store, or into the store where no program is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from harnesses.data.record_size import MAX_RECORD_BYTES
+from orchestrator.codec import encode
+from orchestrator.control.control_client import order as give_order
+from orchestrator.control.control_server import Response, answered, refusal
+from orchestrator.errors import UsageError
+from orchestrator.history.past_reader import find_harness
+from orchestrator.operating.approval_answers import asker_to_reopen, respond
+from orchestrator.operating.effect_outcomes import AS, settle
+from orchestrator.operating.kill_switch_orders import switch_fields, turn
+from orchestrator.operating.operator_messages import post
+from orchestrator.text.command_hints import command
+from orchestrator.web.site import Site
+
+ORDERS: Mapping[str, str] = {
+    "pause": "Hold it at its next step boundary.",
+    "resume": "Let it continue.",
+    "stop": "Stop it at its next step boundary.",
+    "start": "Start it again, if it has ended.",
+    "restart": "Stop it and start it again.",
+}
+ANSWERS: Mapping[str, tuple[str, str]] = {
+    "approve": ("approved", "Approve exactly the action that was asked for."),
+    "deny": ("denied", "Deny the action."),
+    "reopen": ("reopened", "Have a denied or expired request asked again."),
+}
+"""Verbs, each with the verdict that is recorded."""
+_NOT_RUNNING = "no program runs {name!r}, so it did not get the order to {verb}: expected one; start it with `{how}`"
+
+
+def order(site: Site, name: str, verb: str) -> Response:
+    """Give an order to the program that runs a harness, and return what it says.
+
+    Raises:
+        UnknownHarness: there is none of that name.
+        UsageError: programs run on the store, and none of them answers.
+    """
+    find_harness(site.reader, name)
+    reply = give_order(site.path, name, verb)
+    if reply is None or reply.status == 404:
+        return refusal(409, _NOT_RUNNING.format(name=name, verb=verb, how=command(site.path, "run", "FILE")))
+    return answered(reply.status, reply.fields)
+
+
+def answer(site: Site, id: str, verdict: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Record an answer to a request for approval.
+
+    Raises:
+        UsageError: there is no such request, or it cannot be answered so any more.
+    """
+    if verdict == "reopened":
+        asker_to_reopen(str(site.path), id)
+    changed = respond(str(site.path), id, verdict, by=_text(body, "by") or None, reason=_text(body, "reason"))
+    return {"id": id, "verdict": verdict, "changed": changed}
+
+
+def settle_effect(site: Site, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Record the outcome of an effect.
+
+    Raises:
+        UsageError: there is no such effect, or nothing to settle.
+        OwnedElsewhere: a living process runs its harness.
+    """
+    name, key, said = (_text(body, field) for field in ("harness", "key", "as"))
+    if said not in AS:
+        raise UsageError(f"as: expected {' or '.join(AS)}, got {said!r:.100}")
+    find_harness(site.reader, name)
+    result = encode(body["result"]) if body.get("result") is not None else None
+    changed = settle(str(site.path), name, key, said, reason=_text(body, "reason"), result=result)
+    return {"harness": name, "key": key, "outcome": AS[said].value, "changed": changed}
+
+
+def send(site: Site, name: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Put a message into the mailbox of a harness.
+
+    Raises:
+        UnknownHarness: there is no such harness.
+        UsageError: it does not accept such a message, or there is none.
+    """
+    if "message" not in body or len(encode(body["message"])) > MAX_RECORD_BYTES:
+        raise UsageError(f"send: expected a field `message` of at most {MAX_RECORD_BYTES:,} bytes; correct the body")
+    find_harness(site.reader, name)
+    return post(str(site.path), name, body["message"]).fields
+
+
+def turn_switch(site: Site, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn a kill switch on or off.
+
+    Raises:
+        UsageError: the body does not say so, or it cannot be done.
+    """
+    if not isinstance(body.get("on"), bool):
+        raise UsageError(f"kill-switch: expected a field `on`, true or false, got {body.get('on')!r:.100}")
+    return switch_fields(turn(str(site.path), _text(body, "harness") or None, on=body["on"], reason=_text(body, "reason")))
+
+
+def _text(body: Mapping[str, Any], name: str) -> str:
+    value = body.get(name, "")
+    if not isinstance(value, str):
+        raise UsageError(f"{name}: expected text, got {value!r:.100}")
+    return value
