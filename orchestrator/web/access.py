@@ -1,4 +1,4 @@
-"""Who may ask: those who know the token, by a name of this server, and from no other site. Pure.
+"""Who may ask: those who know the token, by a name of this server, and from no other site.
 
 A browser gets the token as a cookie from the address that `orchestrator serve` prints. Programs send it in a header. Every
 other request gets an empty answer: one sent to another host name (DNS rebinding), or by a page of another origin.

@@ -6,7 +6,7 @@ Invariant: it reads the store and writes only what an operator orders; whatever 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.resources import files
 
@@ -44,6 +44,13 @@ class PageServer:
     site: Site
     access: Access
     _threads: trio.CapacityLimiter = field(factory=lambda: trio.CapacityLimiter(_READERS))
+
+    async def serve(self, listeners: Sequence[trio.SocketListener]) -> None:
+        """Serve until cancelled."""
+        server = Server(self.answer, LIMITS)
+        async with trio.open_nursery() as nursery:
+            for listener in listeners:
+                nursery.start_soon(server.serve, listener)
 
     async def answer(self, request: Request) -> Response:
         """Return the answer to a request."""
@@ -89,25 +96,8 @@ def _file(name: str) -> Response:
     return Response(200, file.read_bytes(), _KINDS[match[1]])
 
 
-async def serve_page(
-    site: Site, at: Address, token: str, *, task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED
-) -> None:
-    """Serve the page until cancelled.
-
-    Args:
-        at: where to listen; port 0 means any free one.
-        task_status: gets the address where it listens.
-
-    Raises:
-        OSError: it cannot listen there.
-    """
-    listeners = await trio.open_tcp_listeners(at.port, host=at.host)
-    port: int = listeners[0].socket.getsockname()[1]
-    bound = Address(at.host, port)
-    hosts = {str(bound), *(f"{name}:{port}" for name in ("127.0.0.1", "localhost") if at.is_local)}
-    page = PageServer(site, Access(frozenset(hosts), token, f"orchestrator-{port}"))
-    server = Server(page.answer, LIMITS)
-    async with trio.open_nursery() as nursery:
-        for listener in listeners:
-            nursery.start_soon(server.serve, listener)
-        task_status.started(bound)
+def access_of(bound: Address, token: str) -> Access:
+    """Return who may ask a server that listens at an address."""
+    names = ("127.0.0.1", "localhost") if bound.is_local else ()
+    hosts = {str(bound), *(f"{name}:{bound.port}" for name in names)}
+    return Access(frozenset(hosts), token, f"orchestrator-{bound.port}")

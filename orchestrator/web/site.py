@@ -111,6 +111,7 @@ class Site:
         children = self.reader.children()
         return {
             **row,
+            "is_live": bool(self.lives()),
             "last_event": record.event,
             "children": [child.name for child in children if child.harness == name],
             **_pace(times),

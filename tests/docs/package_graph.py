@@ -118,6 +118,7 @@ BESIDE = {
     "store": ("store_protocol",),
     "telemetry": (),
     "text": (),
+    "web": ("site", "site_routes"),
 }
 CHAPTERS = (
     Chapter(("harnesses",), ("base", "loop"), own_only=True),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import sys
 import webbrowser
 from pathlib import Path
@@ -15,7 +16,6 @@ from cyclopts import Parameter
 from harnesses.diagnostics.extras import install_command
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
-from orchestrator.cli.following import end_on_sigterm
 from orchestrator.cli.verb_options import USUAL, Common, Words
 from orchestrator.control.control_server import is_there
 from orchestrator.control.run_services import Address, address_of
@@ -48,13 +48,8 @@ def serve(
 
     at, token = address_of(listen), _token()
     site = Site(Path(common.store_path))
-    end_on_sigterm()
     try:
         trio.run(_serve, site, at, token, open)
-    except OSError as error:
-        raise UsageError(f"serve: cannot listen on {at}: {error.strerror or error}; name another --listen") from error
-    except KeyboardInterrupt:
-        return ExitCode.OK
     finally:
         site.close()
     return ExitCode.OK
@@ -70,15 +65,28 @@ def _token() -> str:
 
 
 async def _serve(site: object, at: Address, token: str, is_opened: bool) -> None:
-    from orchestrator.web.page_server import serve_page
+    from orchestrator.web.page_server import PageServer, access_of
     from orchestrator.web.site import Site
 
     assert isinstance(site, Site)
-    async with trio.open_nursery() as nursery:
-        bound: Address = await nursery.start(serve_page, site, at, token)
-        sys.stdout.write(f"http://{bound}/?token={token}\n")
-        sys.stdout.flush()
-        if not at.is_local:
-            streams.say(f"serve: everybody who reaches {bound} and has the token can read the store and give orders")
-        if is_opened:
-            await trio.to_thread.run_sync(webbrowser.open, f"http://{bound}/?token={token}")
+    try:
+        listeners = await trio.open_tcp_listeners(at.port, host=at.host)
+    except OSError as error:
+        raise UsageError(f"serve: cannot listen on {at}: {error.strerror or error}; name another --listen") from error
+    bound = Address(at.host, listeners[0].socket.getsockname()[1])
+    page = PageServer(site, access_of(bound, token))
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(page.serve, listeners)
+            await _announce(bound, at, token, is_opened=is_opened)
+            await anext(aiter(signals))
+            nursery.cancel_scope.cancel()
+
+
+async def _announce(bound: Address, at: Address, token: str, *, is_opened: bool) -> None:
+    sys.stdout.write(f"http://{bound}/?token={token}\n")
+    sys.stdout.flush()
+    if not at.is_local:
+        streams.say(f"serve: everybody who reaches {bound} and has the token can read the store and give orders")
+    if is_opened:
+        await trio.to_thread.run_sync(webbrowser.open, f"http://{bound}/?token={token}")

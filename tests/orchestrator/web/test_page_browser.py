@@ -1,0 +1,105 @@
+"""The page in a real browser, about a program that runs: it names what needs a person, and its buttons are the verbs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.store.sqlite.sqlite_reader import SqliteReader
+from tests.orchestrator.web.conftest import Live
+
+TROUBLED = {"blocked": "blocked", "halted": "halted", "hung": "hung", "asking": "approval"}
+_PATIENCE_S = 30
+PHONE = {"width": 390, "height": 800}
+
+
+@pytest.fixture
+def page(browser: Any, live: Live) -> Iterator[Any]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("dialog", lambda dialog: problems.append(f"dialog: {dialog.message}"))
+    page.goto(live.url)
+    yield page
+    context.close()
+    assert problems == []
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Wait until something is so; a loaded machine may take its time."""
+    until = time.monotonic() + _PATIENCE_S
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def needs(page: Any) -> dict[str, str]:
+    """Return the cards that are shown: of each harness, what it is."""
+    cards = page.locator("section.card")
+    return {card.get_attribute("data-harness"): card.get_attribute("data-kind") for card in cards.all()}
+
+
+def status(store: Path, name: str) -> tuple[str, int]:
+    """Return status and step of a harness, from its store."""
+    with closing(SqliteReader(store)) as reader:
+        return next((one.status.value, one.current_step) for one in reader.harnesses() if one.name == name)
+
+
+def test_the_page_names_the_harnesses_in_trouble_and_only_them(page: Any) -> None:
+    wait_for(lambda: needs(page) == TROUBLED)
+    assert page.locator("#count").inner_text() == str(len(TROUBLED))
+
+
+def test_an_approval_given_on_a_phone_lets_the_harness_act(page: Any, live: Live) -> None:
+    page.set_viewport_size(PHONE)
+    card = page.locator("section.card[data-harness=asking]")
+    card.locator("input").fill("looks right")
+    assert "<img src=x" in card.locator("pre").inner_text(), "what an agent wrote is text"
+    card.get_by_role("button", name="Approve").click()
+    card.wait_for(state="detached")
+
+    wait_for(lambda: status(live.store, "asking")[1] > 0)
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], "nothing has to be scrolled sideways"
+    with closing(SqliteReader(live.store)) as reader:
+        (request,) = reader.approvals("asking")
+    assert any("looks right" in answer for answer in request.case.answers)
+
+
+@pytest.mark.parametrize(("button", "becomes"), [("Pause", "paused"), ("Stop", "stopped")])
+def test_the_buttons_of_a_harness_do_what_the_verbs_do(page: Any, live: Live, button: str, becomes: str) -> None:
+    page.goto(f"{live.url.partition('?')[0]}#/h/healthy")
+    page.get_by_role("button", name=button).click()
+
+    wait_for(lambda: status(live.store, "healthy")[0] == becomes)
+    page.get_by_role("button", name="Resume" if becomes == "paused" else "Start").click()
+    wait_for(lambda: status(live.store, "healthy")[0] == "running")
+
+
+def test_a_step_shows_hostile_text_as_text(page: Any, live: Live) -> None:
+    wait_for(lambda: status(live.store, "healthy")[1] > 2)
+    page.goto(f"{live.url.partition('?')[0]}#/h/healthy")
+    page.locator("div.step button").first.click()
+    page.get_by_text("State after it").first.wait_for()
+
+    assert page.locator("main img").count() == 0
+    assert r"\u202e" in page.locator("div.step pre").nth(2).inner_text()
+
+
+def test_the_fleet_has_every_harness_worst_first_and_is_searched_and_used_by_keyboard(page: Any, live: Live) -> None:
+    page.goto(f"{live.url.partition('?')[0]}#/fleet")
+    rows = page.locator("div.row[data-harness]")
+    wait_for(lambda: rows.count() == 5)
+    assert rows.last.get_attribute("data-harness") == "healthy"
+
+    page.get_by_label("Search").fill("frobnicate")
+    wait_for(lambda: rows.count() == 1)
+    page.locator(".grid").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/#/h/blocked")

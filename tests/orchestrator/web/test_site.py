@@ -1,0 +1,167 @@
+"""What the API tells of a store is what the command tells of it, on finished runs and on dead ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import trio
+
+from harnesses import BaseHarness
+from harnesses.errors import NotReady
+from orchestrator import Orchestrator, SqliteStore
+from orchestrator.web.record_events import Wanted, events
+from orchestrator.web.site_routes import ROUTES, openapi
+from tests.orchestrator.operated import Unsure
+from tests.orchestrator.web.asking import asking
+
+
+class Counting(BaseHarness[dict[str, int], int, int]):
+    """Makes steps, and stops for want of a program."""
+
+    def __init__(self, steps: int, *, fails: bool = False) -> None:
+        super().__init__({"total": 0})
+        self.steps, self.fails = steps, fails
+
+    async def execute(self) -> AsyncIterator[tuple[int, int]]:
+        for number in range(self.current_step + 1, self.steps + 1):
+            self.update_state(lambda state, number=number: {"total": state["total"] + number})
+            yield number, number * 2
+        if self.fails:
+            raise NotReady("the program frobnicate is not installed: install it")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("site") / "run.db"
+
+    async def run() -> None:
+        async with Orchestrator(SqliteStore(path)) as orchestrator:
+            orchestrator.start(Counting(120), name="fine")
+            orchestrator.start(Counting(3, fails=True), name="stuck")
+            orchestrator.start(Unsure(0), name="unsure")
+
+    with suppress(ExceptionGroup):  # what is blocked is raised at the end
+        trio.run(run)
+    return path
+
+
+async def test_what_needs_a_person_is_named_with_the_orders_that_help(store: Path) -> None:
+    async with asking(store) as api:
+        found = await api.get("needs")
+
+    assert [(need["kind"], need["harness"]) for need in found] == [
+        ("unknown_effect", "unsure"),
+        ("blocked", "stuck"),
+        ("blocked", "unsure"),
+    ]
+    assert found[0]["orders"] == ["done", "not-done"]
+    assert "frobnicate" in found[1]["cause"]
+
+
+async def test_a_fleet_is_told_once_and_then_only_what_changed(store: Path) -> None:
+    async with asking(store) as api:
+        first = await api.get("fleet")
+        second = await api.get("fleet", since=str(first["version"]))
+
+    assert {row["harness"] for row in first["rows"]} == {"fine", "stuck", "unsure"}
+    assert (second["rows"], second["count"]) == ([], 3)
+
+
+async def test_steps_are_told_newest_first_page_by_page_without_a_gap(store: Path) -> None:
+    async with asking(store) as api:
+        numbers: list[int] = []
+        while not numbers or numbers[-1] > 1:
+            before = {"before": str(numbers[-1])} if numbers else {}
+            numbers += [step["step_number"] for step in await api.get("harnesses/fine/steps", limit="50", **before)]
+
+    assert numbers == [*range(120, 0, -1)]
+
+
+async def test_a_step_is_told_with_the_state_after_it_and_what_changed(store: Path) -> None:
+    async with asking(store) as api:
+        step = await api.get("harnesses/fine/steps/4")
+
+    assert (step["input"], step["output"], step["state"], step["changes"]) == (4, 8, {"total": 10}, ["total: 6 -> 10"])
+
+
+async def test_the_history_of_a_harness_begins_with_why_it_is_where_it_is(store: Path) -> None:
+    async with asking(store) as api:
+        events = await api.get("harnesses/stuck/history")
+        now = await api.get("harnesses/stuck")
+
+    assert [event["kind"] for event in events] == ["blocked", "started"]
+    assert "frobnicate" in events[0]["cause"]
+    assert (now["activity"], now["current_step"], now["is_live"]) == ("blocked", 3, False)
+
+
+@pytest.mark.parametrize(
+    ("status", "method", "path", "body", "said"),
+    [
+        (404, "GET", "harnesses/nobody", None, "no harness 'nobody'"),
+        (404, "GET", "nothing", None, "does not exist"),
+        (405, "POST", "needs", None, "expected GET"),
+        (405, "GET", "kill-switch", None, "expected POST"),
+        (400, "GET", "harnesses/fine/steps/zero", None, "expected a whole number"),
+        (400, "GET", "harnesses/fine/steps/121", None, "has no step 121"),
+        (409, "POST", "harnesses/fine/pause", None, "no program runs 'fine'"),
+        (404, "POST", "harnesses/nobody/pause", None, "no harness 'nobody'"),
+        (400, "POST", "effects/settle", {"harness": "unsure", "key": "order/1", "as": "perhaps"}, "expected done or not-done"),
+        (
+            400,
+            "POST",
+            "effects/settle",
+            {"harness": "unsure", "key": "order/1", "as": "done"},
+            "expected how it was",
+        ),
+        (400, "POST", "effects/settle", {"harness": 5}, "expected text"),
+        (400, "POST", "approvals/none/approve", {}, "no approval 'none'"),
+        (400, "POST", "kill-switch", {"on": "yes"}, "expected a field `on`"),
+        (400, "POST", "kill-switch", [], "expected a JSON object"),
+        (400, "POST", "harnesses/fine/send", {}, "expected a field `message`"),
+    ],
+)
+async def test_what_cannot_be_done_is_answered_with_why(
+    store: Path, status: int, method: str, path: str, body: object, said: str
+) -> None:
+    async with asking(store) as api:
+        response = await api.response(method, path, body=body)
+
+    assert response.status == status
+    assert said in json.loads(response.body)["error"]
+
+
+async def test_records_come_as_events_in_order_without_gap_or_repeat_from_any_point(store: Path) -> None:
+    async with asking(store) as api:
+        site = api.server.site
+        last = site.reader.last_seq()
+        for after in (0, 7, last - 1):
+            text = b""
+            stream = events(site, Wanted(after))
+            while f"id: {last}\n".encode() not in text:
+                text += await anext(stream)
+            await stream.aclose()
+            ids = [int(line[4:]) for line in text.decode().splitlines() if line.startswith("id: ")]
+            assert ids == [*range(after + 1, last + 1)]
+
+
+async def test_a_client_that_is_too_far_behind_is_told_what_it_missed(store: Path) -> None:
+    async with asking(store) as api:
+        last = api.server.site.reader.last_seq()
+        stream = events(api.server.site, Wanted(0, behind=10))
+        missed, page = await anext(stream), await anext(stream)
+        await stream.aclose()
+
+    assert missed == f'event: missed\nid: {last - 10}\ndata: {{"from":1,"to":{last - 10}}}\n\n'.encode()
+    assert page.startswith(f"id: {last - 9}\n".encode())
+
+
+def test_every_path_is_in_the_document_of_the_api() -> None:
+    paths = json.loads(openapi())["paths"]
+
+    assert {(path, method) for path, methods in paths.items() for method in methods} == {
+        (f"/api{route.path}", route.method.lower()) for route in ROUTES
+    }
