@@ -55,7 +55,7 @@ def encode_step(
     ticks: Mapping[str, Any] | None = None,
     governance: Mapping[str, Any] | None = None,
     *,
-    took_us: str = "",
+    took_us: Mapping[str, int] | None = None,
     consumed: Sequence[int] = (),
     most: int = CEILING_BYTES,
 ) -> str:
@@ -64,7 +64,7 @@ def encode_step(
     Args:
         ticks: progress of the harness's tickers.
         governance: state kept by the harness's governor.
-        took_us: durations of the step's parts, as JSON; see `harnesses.timing.stopwatch`.
+        took_us: durations of the step's parts; see `harnesses.timing.stopwatch`.
         consumed: `seq`s of the messages that the step consumed.
         most: limit on the size of the body, bytes.
 
@@ -82,6 +82,8 @@ def encode_step(
         body["governance"] = governance
     if consumed:
         body["consumed"] = consumed
+    if took_us:
+        body["took_us"] = took_us
     try:
         encoded = _encode(body)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -90,8 +92,7 @@ def encode_step(
         sizes = sorted(((len(_encode(value)), name) for name, value in body.items()), reverse=True)
         parts = ", ".join(f"{'change of the state' if name == 'delta' else name} {size:,}" for size, name in sizes[:3])
         raise too_large("its record", len(encoded), most, parts)
-    text = str(encoded, "utf-8")
-    return f'{text[:-1]},"took_us":{took_us}}}' if took_us else text
+    return encoded.decode()
 
 
 def without_secrets(text: str, names: Sequence[str] = (), *, is_suspect: bool = False) -> str:

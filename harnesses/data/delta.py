@@ -32,6 +32,7 @@ Delta: TypeAlias = dict[str, Any]
 
 _EXACT = frozenset({type(None), bool, int, str, bytes})
 """Types whose equal values always have the same JSON; for other types they may not: 0.0 and -0.0, 1.0 and 1.00."""
+_TEXT = frozenset({str})
 _WHOLE = ("state",)
 MOST_WORK = 1_000_000
 """Maximum number of parts compared for one step.
@@ -109,7 +110,8 @@ def _names_of(cls: type[Any]) -> tuple[str, ...] | None:
 def modified(delta: Delta) -> tuple[str, ...]:
     """Return the names of the top-level fields that `delta` changes. Also accepts a delta decoded from JSON."""
     if len(delta) == 1 and "set" in delta:
-        return tuple(map(str, delta["set"]))
+        names: tuple[Any, ...] = tuple(delta["set"])
+        return names if _TEXT.issuperset(map(type, names)) else tuple(map(str, names))
     if "value" in delta:
         return _WHOLE
     return tuple(str(name) for part in ("set", "in", "drop") for name in delta.get(part, ()))

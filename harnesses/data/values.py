@@ -79,7 +79,6 @@ _Copier = Callable[[Any, _Budget], Any]
 
 ATOMS: frozenset[type] = frozenset({type(None), bool, int, str, bytes, Decimal, datetime, date, time, timedelta, UUID})
 _all_atoms = ATOMS.issuperset
-_TEXT: set[type] = {str}
 _SIZED: frozenset[type] = frozenset({str, bytes})
 _KEYS: frozenset[type] = frozenset({str, int, Decimal, date, datetime, UUID})
 
@@ -241,14 +240,15 @@ def _named_tuple(value: Any, budget: _Budget) -> Any:
 
 
 def _dict(value: dict[Any, Any], budget: _Budget) -> dict[Any, Any]:
-    kinds: set[type] = set(map(type, value))
+    # Every step passes here twice, so one loop does it all: sets of the few keys and items would take longer.
     size = _CONTAINER + _ITEM * len(value)
-    if kinds == _TEXT:
-        size += len("".join(value))
-    elif len(kinds) > 1 or not (kinds <= _KEYS or all(issubclass(kind, Enum) for kind in kinds)):
-        raise _Refused
+    are_texts = True
     twin = value.copy()
     for key, item in value.items():
+        if key.__class__ is str:
+            size += len(key)
+        else:
+            are_texts = False
         cls = item.__class__
         if cls is str or cls is bytes:
             size += len(item)
@@ -257,6 +257,10 @@ def _dict(value: dict[Any, Any], budget: _Budget) -> dict[Any, Any]:
                 raise _Refused
         elif cls not in ATOMS:
             twin[key] = _detach(item, budget)
+    if not are_texts:
+        kinds: set[type] = set(map(type, value))
+        if len(kinds) > 1 or not (kinds <= _KEYS or all(issubclass(kind, Enum) for kind in kinds)):
+            raise _Refused
     budget.left -= size
     if budget.left < 0:
         raise _too_large()

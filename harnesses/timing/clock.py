@@ -52,7 +52,13 @@ def now_s() -> float:
 
 def utc_now() -> datetime:
     """Return the system's wall time, in UTC."""
-    return _EPOCH + timedelta(microseconds=system_time_ns() // 1000)
+    return _EPOCH + timedelta(0, 0, system_time_ns() // 1000)
+
+
+def to_us(when: datetime) -> int:
+    """Return an aware time in whole microseconds since 1970."""
+    since = when - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def read_ticks() -> Ticks:

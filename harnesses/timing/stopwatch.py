@@ -77,18 +77,17 @@ class Stopwatch:
             # A background task may have begun in an earlier step.
             setattr(self, part, getattr(self, part) + min(seconds, now - self._at))
 
-    def took_us(self) -> str:
-        """Return the times as a JSON object of whole microseconds: `work` first, then those that are not 0.
+    def took_us(self) -> dict[str, int]:
+        """Return the times in whole microseconds: `work` first, then those that are not 0.
 
         `commit` is that of the previous step.
         """
-        text = f'{{"work":{int(self.work * 1e6)}'
+        took = {"work": int(self.work * 1e6)}
         if self.commit:
-            text += f',"commit":{int(self.commit * 1e6)}'
+            took["commit"] = int(self.commit * 1e6)
         if self._counted:
             for name in ("agent", "effects", "waiting", "held"):
                 seconds = getattr(self, name)
                 if seconds:
-                    most = seconds if name == "held" else min(seconds, self.work)
-                    text += f',"{name}":{int(most * 1e6)}'
-        return text + "}"
+                    took[name] = int((seconds if name == "held" else min(seconds, self.work)) * 1e6)
+        return took

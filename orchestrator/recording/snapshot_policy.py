@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from attrs import define
+from attrs import define, field
 
 from harnesses.data.delta import Delta
 from harnesses.timing.interval import TickBook
@@ -45,7 +45,11 @@ class SnapshotPolicy:
     governance: Mapping[str, Any] = MappingProxyType({})
     """What its governor kept with the last step."""
 
+    _least: int = field(init=False)
+    """Minimum that a step counts for, with a state of this size."""
+
     def __attrs_post_init__(self) -> None:
+        self._least = _least_of(self.snapshot_bytes)
         self.bytes = max(self.bytes, self.steps * self._least)
 
     def snapshot(self, body: str, delta: Delta, state: Callable[[], object]) -> str | None:
@@ -55,20 +59,22 @@ class SnapshotPolicy:
             body: body of the step's record.
         """
         self.steps += 1
-        weight = max(len(body), self._least)
+        weight = len(body)
+        if weight < self._least:
+            weight = self._least
         self.bytes += weight if delta else weight // UNCHANGED
         is_far = self.steps >= LEAST_STEPS or self.bytes >= MOST_BYTES
         if not is_far or self.bytes < self.snapshot_bytes:
             return None
         text = encode_private(state())
         self.steps, self.bytes, self.snapshot_bytes = 0, 0, len(text)
+        self._least = _least_of(len(text))
         return text
 
     def miss(self) -> None:
         """Make a snapshot due with the next step, because the last one was not recorded."""
         self.steps, self.bytes = LEAST_STEPS, self.snapshot_bytes
 
-    @property
-    def _least(self) -> int:
-        """Minimum that a step counts for, with a state of this size."""
-        return max(LEAST_BYTES, min(self.snapshot_bytes // FAR_STEPS, LEAST_OF_LARGE))
+
+def _least_of(snapshot_bytes: int) -> int:
+    return max(LEAST_BYTES, min(snapshot_bytes // FAR_STEPS, LEAST_OF_LARGE))

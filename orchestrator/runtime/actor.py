@@ -31,7 +31,7 @@ from harnesses.effects.once import Effects
 from harnesses.errors import HarnessMisuse, MailboxFull, RecordTooLarge, ScopeError, UnknownHarness, Unstorable, located
 from harnesses.redaction.redactor import LineRedactor
 from harnesses.step import Step
-from harnesses.timing.clock import WallClock, now_us
+from harnesses.timing.clock import WallClock, now_us, to_us
 from harnesses.timing.interval import TickBook
 from orchestrator.child_spec import ChildSpec
 from orchestrator.codec import encode_step
@@ -256,7 +256,7 @@ class Actor:
         except Unstorable as error:
             raise located(error, f"harness {self.name!r}, step {step.step_number}") from error
         id, number = self._id, step.step_number
-        time_us = int(step.timestamp.timestamp() * 1e6 + 0.5)
+        time_us = to_us(step.timestamp)
         slot.row = _row(StepRow, (id.number, id.epoch, id.attempt, number, time_us, body, saved))
         if used:
             slot.consumed = tuple(ConsumedRow(message.seq, id.number, number) for message in used)
