@@ -26,7 +26,7 @@ import trio
 from attrs import field, frozen
 
 from harnesses.agent import Agent, AgentRun
-from harnesses.agents.argument_checks import Rule, check
+from harnesses.agents.argument_checks import PATH, Rule, check, instance_of
 from harnesses.budgets.usage import REPORTABLE, Usage
 from harnesses.diagnostics.control_characters import inert_json
 from harnesses.errors import HarnessMisuse
@@ -169,6 +169,7 @@ class _Recorded(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 def read_attempts(path: Path | str) -> dict[str, tuple[ScriptedAttempt, ...]]:
     """Return the attempts in a file whose name ends with .json or .toml."""
+    check("read_attempts", "path", path, PATH)
     path = Path(path)
     try:
         found = msgspec.convert(_parsed(path), dict[str, list[_Recorded]])
@@ -206,6 +207,8 @@ def recording(
 
     Only text files that the attempt changed are recorded; `.git` is skipped.
     """
+    check("recording", "agent", agent, instance_of(Agent, "give one"))
+    check("recording", "path", path, PATH)
     place = Path(path)
 
     async def run(turn: AgentRun[FeatureState, Assignment]) -> TurnResult:

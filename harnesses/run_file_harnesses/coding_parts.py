@@ -1,4 +1,4 @@
-"""Reads the parts of a coding harness from tables: agent, features, validator and policy; checks that named programs exist.
+"""Reads the parts of a coding harness from tables: agent, features, validator and policy.
 
     agent      model = "anthropic:claude-…"              and the keys of `model_agent_table`
                command = ["my-agent", "{prompt}"]        and the arguments of `CommandAgent`
@@ -20,10 +20,8 @@ Paths are relative to the file in which the table is written.
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
 from attrs import evolve
@@ -47,7 +45,6 @@ from harnesses.coding.sources.feature_entries import check_ids, check_order, ent
 from harnesses.coding.sources.feature_files import FeatureSource
 from harnesses.coding.sources.problems import meant
 from harnesses.coding.validators import Command, OnlyTouches, PytestNodes, SuiteKept, TestsKept
-from harnesses.diagnostics.program_interpreter import missing_interpreter
 from harnesses.features.feature import Feature
 from harnesses.features.feature_record import InitPlan, InitStep, Shell
 from harnesses.features.feature_validators import OutcomeValidator, accept_all, all_of
@@ -62,7 +59,6 @@ from harnesses.run_file_harnesses.table_arguments import (
     TableProblems,
     attempt,
     make_from,
-    place_beside,
     read_arguments,
     read_kind,
     read_path,
@@ -268,55 +264,4 @@ def _read_step(value: object, where: str, problems: TableProblems) -> InitStep |
     if words and all(isinstance(word, str) for word in words):
         return InitStep.command(*cast(list[str], words))
     problems.add(where, f"expected lists of words, or tables with script and shell, was {value!r:.100}; write one")
-    return None
-
-
-_ELSEWHERE = ("validator", "stages", "tasks", "deeds", "init_plan")
-"""Keys whose commands run in another directory, so that paths in them cannot be checked on this machine."""
-
-
-def missing_programs(table: Mapping[str, object], beside: Path) -> Iterator[str]:
-    """Yield a message for each program that a table names and that does not exist, or whose interpreter does not.
-
-    Args:
-        table: the keys of a ready-made harness.
-        beside: the directory that paths are relative to.
-    """
-    for place, program in sorted(set(_programs(table, "", beside, here=True))):
-        if not (Path(program).exists() if "/" in program else shutil.which(program)):
-            yield f"{place}: program {program!r} not found: expected it on PATH, or a path; install it, or correct the name"
-        elif interpreter := missing_interpreter(program):
-            yield (
-                f"{place}: program {program!r} cannot be run: expected the interpreter {interpreter!r} that its first line "
-                "names, got none; install it, or correct the line"
-            )
-
-
-def _programs(value: object, place: str, beside: Path, *, here: bool) -> Iterator[tuple[str, str]]:
-    """Yield each program to check, a name or a path on this machine, with its place in the table."""
-    if isinstance(value, list):
-        for one in cast(list[object], value):
-            yield from _programs(one, place, beside, here=here)
-    if not isinstance(value, Mapping):
-        return
-    for key, inner in cast(Mapping[str, object], value).items():
-        at = f"{place}: {key}" if place else key
-        found = _program(key, inner)
-        if found and "/" not in found:
-            yield at, found
-        elif found and here and not found.startswith("{"):
-            yield at, str(place_beside(found, beside))
-        elif found is None:
-            yield from _programs(inner, at, beside, here=here and key not in _ELSEWHERE)
-
-
-def _program(key: str, value: object) -> str | None:
-    """Return the program that the value of a key names; None if it names none."""
-    if key == "command" and isinstance(value, list) and value:
-        return str(cast(list[object], value)[0])
-    if key == "python" and isinstance(value, str):
-        return value
-    if key == "dialect" and isinstance(value, str | Mapping):
-        dialect = read_dialect(cast(object, value), "", TableProblems("dialect"))
-        return dialect.command[0] if dialect is not None and dialect.command else None
     return None

@@ -15,6 +15,19 @@ from uuid import uuid4
 
 from attrs import evolve, field, frozen
 
+from harnesses.agents.argument_checks import (
+    FLAG,
+    NAME,
+    PATH,
+    TEXT,
+    TEXTS,
+    VARIABLES,
+    WORDS,
+    Rule,
+    check,
+    optional,
+    validator,
+)
 from harnesses.agents.command.agent_output import PlainReading, Reading
 from harnesses.agents.command.aider_output import AiderReading
 from harnesses.agents.command.claude_code_output import ClaudeCodeReading
@@ -35,17 +48,24 @@ class PromptBy(StrEnum):
     """In a file, whose path replaces `{prompt}`."""
 
 
+_PROMPT = Rule(f"one of {', '.join(PromptBy)}", lambda value: isinstance(value, str) and value in tuple(PromptBy))
+
+
 @frozen(kw_only=True)
 class Dialect:
-    """The command line one program expects, and how to parse its output."""
+    """The command line one program expects, and how to parse its output.
 
-    name: str
+    Raises:
+        HarnessMisuse: an argument is invalid.
+    """
+
+    name: str = field(validator=validator("Dialect", NAME))
     """Name of the dialect, and of its agent in logs and records."""
-    command: tuple[str, ...]
+    command: tuple[str, ...] = field(validator=validator("Dialect", WORDS))
     """Command that starts a new conversation."""
-    resume: tuple[str, ...] | None = None
+    resume: tuple[str, ...] | None = field(default=None, validator=validator("Dialect", optional(WORDS)))
     """Command that resumes a conversation; None starts a new conversation every turn."""
-    prompt: PromptBy = PromptBy.STDIN
+    prompt: PromptBy = field(default=PromptBy.STDIN, validator=validator("Dialect", _PROMPT))
     """How the command receives the prompt."""
     reading: Callable[[], Reading] = PlainReading
     """Makes the parser of one turn's output."""
@@ -61,10 +81,15 @@ class Dialect:
     """Prefixes of the environment variables that hold its credentials; a sandbox removes all other secrets."""
     litter: tuple[str, ...] = ()
     """File names that it leaves in the directory and that are not part of the work; removed after the turn."""
-    env: Mapping[str, str] = field(factory=dict[str, str])
+    env: Mapping[str, str] = field(factory=dict[str, str], validator=validator("Dialect", VARIABLES))
     """Variables added to its environment."""
     in_sandbox: Dialect | None = None
     """The dialect used instead in a sandbox; None for this one."""
+
+
+def _check(dialect: str, program: object, arguments: object) -> None:
+    check(dialect, "program", program, NAME)
+    check(dialect, "arguments", arguments, TEXTS)
 
 
 def claude_code(
@@ -89,6 +114,9 @@ def claude_code(
     https://docs.claude.com/en/docs/claude-code/headless;
     sessions by directory: https://github.com/anthropics/claude-code/issues/58591.
     """
+    _check("claude_code", program, arguments)
+    check("claude_code", "permission_mode", permission_mode, TEXT)
+    check("claude_code", "partial_messages", partial_messages, FLAG)
     partial = ("--include-partial-messages",) if partial_messages else ()
     format = ("--output-format", "stream-json", "--verbose", *partial)
     speaks = (program, "-p", *format, "--permission-mode", permission_mode, *arguments)
@@ -106,6 +134,10 @@ def claude_code(
     return evolve(dialect, in_sandbox=evolve(dialect, env={"IS_SANDBOX": "1"}))
 
 
+_CODEX_MODES = ("read-only", "workspace-write", "danger-full-access")
+_CODEX_MODE = Rule(f"{', '.join(_CODEX_MODES)} or None", lambda value: value is None or value in _CODEX_MODES)
+
+
 def codex(arguments: Sequence[str] = (), *, program: str = "codex", sandbox: str | None = None) -> Dialect:
     """Return the dialect of Codex CLI.
 
@@ -117,6 +149,9 @@ def codex(arguments: Sequence[str] = (), *, program: str = "codex", sandbox: str
     Sources: https://developers.openai.com/codex/noninteractive; openai/codex: docs/exec.md, codex-rs/exec/src/cli.rs and
     exec_events.rs.
     """
+
+    _check("codex", program, arguments)
+    check("codex", "sandbox", sandbox, _CODEX_MODE)
 
     def in_mode(mode: str) -> Dialect:
         # `exec resume` rejects `--sandbox` but accepts the setting: openai/codex#40149.
@@ -149,6 +184,8 @@ def gemini(arguments: Sequence[str] = (), *, program: str = "gemini", approval_m
 
     Sources: https://geminicli.com/docs/cli/headless, https://geminicli.com/docs/cli/session-management.
     """
+    _check("gemini", program, arguments)
+    check("gemini", "approval_mode", approval_mode, TEXT)
     speaks = (program, "--output-format", "stream-json", "--approval-mode", approval_mode, *arguments)
     return Dialect(
         name="gemini",
@@ -175,6 +212,7 @@ def opencode(arguments: Sequence[str] = (), *, program: str = "opencode") -> Dia
 
     Sources: https://opencode.ai/docs/cli, https://opencode.ai/docs/config.
     """
+    _check("opencode", program, arguments)
     speaks = (program, "run", "--format", "json", "--thinking", *arguments)
     return Dialect(
         name="opencode",
@@ -198,6 +236,8 @@ def aider(arguments: Sequence[str] = (), *, program: str = "aider", histories: P
 
     Sources: https://aider.chat/docs/config/options.html, https://aider.chat/docs/scripting.html.
     """
+    _check("aider", program, arguments)
+    check("aider", "histories", histories, optional(PATH))
     folder = Path(histories) if histories is not None else state_folder() / "aider"
     quiet = ("--yes-always", "--no-auto-commits", "--no-dirty-commits", "--no-gitignore", "--no-check-update")
     plain = ("--no-pretty", "--no-stream", "--no-show-release-notes", "--no-detect-urls", "--no-suggest-shell-commands")

@@ -69,6 +69,7 @@ def _are_models(value: Any) -> bool:
 
 
 _MODELS = Rule("a list of (provider, model)", _are_models, "write client_for('provider:model')")
+_MODEL = Rule("a model's name without spaces", lambda value: isinstance(value, str) and value.split() == [value])
 
 
 class ModelClient:
@@ -101,6 +102,8 @@ class ModelClient:
         escalate_after: int | None = 2,
     ) -> None:
         check("ModelClient", "models", models, _MODELS)
+        for place, (_, name) in enumerate(models):
+            check("ModelClient", f"models[{place}]", name, _MODEL)
         check("ModelClient", "retry", retry, optional(instance_of(RetryPolicy, "write retry=RetryPolicy(tries=…)")))
         check("ModelClient", "limits", limits, optional(instance_of(RateLimits, "write limits=RateLimits(concurrent=…)")))
         if not models:

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias, cast
 
 from attrs import Attribute, evolve, field, fields, frozen
 
-from harnesses.agents.argument_checks import PATH, TEXTS, Rule, check
+from harnesses.agents.argument_checks import PATH, TEXTS, Rule, check, instance_of, optional, validator, whole_from
 from harnesses.agents.model.messages import ModelUsage
 from harnesses.errors import HarnessMisuse
 
@@ -28,39 +28,49 @@ _PLACES = 6
 _DATE = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
 
 
-def _to_money(value: object) -> Decimal:
-    return Decimal(str(value))
+def _to_money(value: object) -> object:
+    try:
+        return Decimal(str(value))
+    except InvalidOperation:
+        return value
 
 
-def _to_optional_money(value: object) -> Decimal | None:
-    return None if value is None else Decimal(str(value))
+def _to_optional_money(value: object) -> object:
+    return None if value is None else _to_money(value)
 
 
-def _check_money(owner: Any, attribute: Attribute[Any], value: Decimal | None) -> None:
-    if value is None:
-        return
-    if not value.is_finite() or value < 0 or cast(int, value.as_tuple().exponent) < -_PLACES:
-        raise ValueError(f"{attribute.name}: expected US dollars per million tokens, with at most {_PLACES} places")
+def _is_price(value: object) -> bool:
+    return isinstance(value, Decimal) and value.is_finite() and value >= 0 and cast(int, value.as_tuple().exponent) >= -_PLACES
 
 
-def _check_size(owner: Any, attribute: Attribute[Any], value: object) -> None:
-    if value is not None and (type(value) is not int or value < 1):
-        raise ValueError(f"{attribute.name}: expected a whole number of tokens from 1 up, or none")
+_PRICE = Rule(f"US dollars per million tokens, with at most {_PLACES} places", _is_price)
+_check_money = validator("ModelPrice", _PRICE)
+_check_optional_money = validator("ModelPrice", optional(_PRICE))
+_check_size = validator("ModelPrice", optional(whole_from(1)))
+
+
+def _check_long(owner: Any, attribute: Attribute[Any], value: object) -> None:
+    rule = optional(instance_of(ModelPrice, "write long=ModelPrice(input=…, output=…)"))
+    check("ModelPrice", attribute.name, value, rule)
 
 
 @frozen(kw_only=True)
 class ModelPrice:
-    """What a model costs, in US dollars per million tokens, and how much it takes."""
+    """What a model costs, in US dollars per million tokens, and how much it takes.
+
+    Raises:
+        HarnessMisuse: a price or a size is invalid.
+    """
 
     input: Decimal = field(converter=_to_money, validator=_check_money)
     """For input that no other field prices."""
     output: Decimal = field(converter=_to_money, validator=_check_money)
     """For output."""
-    cached: Decimal | None = field(default=None, converter=_to_optional_money, validator=_check_money)
+    cached: Decimal | None = field(default=None, converter=_to_optional_money, validator=_check_optional_money)
     """For input read from the provider's cache; by default as `input`."""
-    cache_write: Decimal | None = field(default=None, converter=_to_optional_money, validator=_check_money)
+    cache_write: Decimal | None = field(default=None, converter=_to_optional_money, validator=_check_optional_money)
     """For input written to the provider's cache; by default as `input`."""
-    reasoning: Decimal | None = field(default=None, converter=_to_optional_money, validator=_check_money)
+    reasoning: Decimal | None = field(default=None, converter=_to_optional_money, validator=_check_optional_money)
     """For reasoning; by default as `output`."""
     context: int | None = field(default=None, validator=_check_size)
     """The most input tokens of a request."""
@@ -68,7 +78,7 @@ class ModelPrice:
     """The most output tokens of a response."""
     long_above: int | None = field(default=None, validator=_check_size)
     """Input tokens above which `long` applies to the whole request."""
-    long: ModelPrice | None = None
+    long: ModelPrice | None = field(default=None, validator=_check_long)
     """Prices of requests with more than `long_above` input tokens; None if they are the same."""
 
     def cost(self, usage: ModelUsage) -> Decimal:
@@ -193,5 +203,5 @@ def _row(row: Any, where: str) -> ModelPrice:
         long = known.pop("long", None)
         price = ModelPrice(**known)
         return price if long is None else evolve(price, long=_row({**known, "long_above": None, **long}, f"{where}: long"))
-    except (TypeError, ValueError, InvalidOperation) as error:
+    except (TypeError, ValueError, HarnessMisuse) as error:
         raise HarnessMisuse(f"{where}: {error or type(error).__name__}; expected {_FORM}") from error

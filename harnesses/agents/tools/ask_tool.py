@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from harnesses.agents.argument_checks import NAME, SECONDS, check
 from harnesses.agents.tools.function_tool import FunctionTool, function_tool
 from harnesses.agents.tools.tool import ToolEffect, ToolError, ToolSetting
 from harnesses.errors import AskTimeout, MailboxFull, UnknownHarness
@@ -26,7 +27,12 @@ def ask_tool(
         name: the tool's name; by default `ask_` and the harness's.
         message: the type of the message.
         timeout_s: seconds to wait for the reply.
+
+    Raises:
+        HarnessMisuse: an argument is invalid.
     """
+    check("ask_tool", "to", to, NAME)
+    check("ask_tool", "timeout_s", timeout_s, SECONDS)
 
     async def ask(message: Any, setting: ToolSetting) -> Any:
         try:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, cast
 
 from msgspec import Meta
 
+from harnesses.agents.argument_checks import FLAG, check
 from harnesses.agents.sandbox import Sandbox, environment_within, sandboxed
 from harnesses.agents.tools.confined_files import ConfinedFolder
 from harnesses.agents.tools.file_patch import FileChange, read_patch
@@ -46,6 +47,7 @@ def coding_tools(*, read_only: bool = False) -> tuple[FunctionTool, ...]:
     Args:
         read_only: whether to leave out those that change something.
     """
+    check("coding_tools", "read_only", read_only, FLAG)
     reads = ToolEffect.READS
     reading = (
         function_tool(read, effect=reads, guard=_judge_read, paths=["path"], check=_check_read),

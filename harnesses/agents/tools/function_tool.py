@@ -36,12 +36,14 @@ from harnesses.timing.clock import jumps
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ARGUMENT = re.compile(r"^(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
 _SECTION = re.compile(r"^(Args|Arguments|Returns|Raises|Yields|Examples?|Notes?|Source):\s*$")
+_FUNCTION = Rule("a function, or None", lambda value: value is None or callable(value))
 _RULES = {
     "effect": Rule(f"one of {', '.join(ToolEffect)}", lambda value: value in tuple(ToolEffect)),
     "name": TEXT,
     "description": TEXT,
     "timeout_s": optional(SECONDS),
-    "guard": Rule("a function, or None", lambda value: value is None or callable(value)),
+    "guard": _FUNCTION,
+    "check": _FUNCTION,
     "paths": Rule(
         "a list of names of arguments, a function, or None",
         lambda value: value is None or callable(value) or TEXTS.holds(value),

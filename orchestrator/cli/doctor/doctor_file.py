@@ -17,8 +17,8 @@ from typing import Any
 import trio
 
 from harnesses.processes.bounded_command import Ran, run_bounded
-from harnesses.run_file_harnesses.coding_parts import missing_programs
 from harnesses.run_file_harnesses.model_agent_table import missing_parts
+from harnesses.run_file_harnesses.table_programs import missing_programs, missing_pytest
 from orchestrator.cli.doctor.doctor_model import MOST, Check, fail, of_error, well
 from orchestrator.cli.run.code_loading import find_modules_in, is_program, load_script, read_script
 from orchestrator.cli.run.harness_factory import make
@@ -104,7 +104,8 @@ def main(mark: str, path: Path, store: Path) -> None:
                 _say(mark, {"made": f"{name}: {type(made).__qualname__} can be made{resumes}"})
             if table.config.harness in READY_MADE:
                 given = table.config.arguments
-                for missing in (*missing_programs(given, table.beside), *missing_parts(given)):
+                programs = (*missing_programs(given, table.beside), *missing_pytest(given, table.beside))
+                for missing in (*programs, *missing_parts(given)):
                     _say(mark, {"problem": f"{table.where}: {table.config.harness}: {missing}"})
     _probe_children(mark, store)
     _say(mark, {"end": True})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -187,8 +188,11 @@ def test_doctor_looks_at_every_word_and_makes_nothing(command: Command) -> None:
     servers = 'mcp = [{ command = ["no-server"] }, { command = ["./bad"] }]'
     agent = f'{{ model = "openai-chat:m", base_url = "http://127.0.0.1:9/v1", {servers} }}'
     missing, asking = CODING.replace('"x"', '"no-such-program"'), CODING.replace('{ command = ["x"] }', agent)
-    command.write("run.toml", TRADING + FEATURES + missing + asking.replace('"fix"', '"ask"') + PIPELINE)
+    bare = '{ pytest = ["a.py::b"], python = "./bare" }'
+    untested = CODING.replace('"fix"', '"old"').replace('["x"]', '["true"]').replace('"pytest"', bare)
+    command.write("run.toml", TRADING + FEATURES + missing + asking.replace('"fix"', '"ask"') + untested + PIPELINE)
     command.write("bad", "#!/no/such/interpreter -x\n")
+    command.write("bare", f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n').chmod(0o755)
     before = set(command.folder.iterdir())
 
     done = command("doctor", "run.toml")
@@ -202,7 +206,10 @@ def test_doctor_looks_at_every_word_and_makes_nothing(command: Command) -> None:
         "cannot be run: expected the interpreter '/no/such/interpreter' that its first line names, got none",
         "FAIL  run file     run.toml: harness 'ask': coding: agent: mcp: command: program 'no-server' not found: "
         "expected it on PATH, or a path",
+        f"FAIL  run file     run.toml: harness 'old': coding: validator: pytest: {command.folder}/bare has no pytest: "
+        "expected it, since it runs the tests",
     ]
+    assert f"run `{command.folder}/bare -m pip install pytest`, or set `python`" in done.out
     assert set(command.folder.iterdir()) == before
 
 
