@@ -163,12 +163,21 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
 
     @property
     def current_step(self) -> int:
-        """The number of the last recorded step; 0 before the first. It does not change while the next step is in progress."""
+        """The number of the last recorded step; 0 before the first. It does not change while the next step is in progress.
+
+        With `durability="group"`, of the last accepted one; see `durable_step`.
+        """
         try:
             return self._state.steps
         except AttributeError:
             self.check_made()
             raise
+
+    @property
+    def durable_step(self) -> int:
+        """The number of the last step on disk: `current_step`, unless the harness runs with `durability="group"`."""
+        stored: int | None = getattr(self._runtime, "durable_step", None)
+        return self.current_step if stored is None else stored
 
     @property
     def step_history(self) -> Sequence[Step[InputT, OutputT]]:

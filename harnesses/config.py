@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Generic
+from typing import Generic, Literal
 
 from attrs import field, frozen
 
@@ -33,6 +33,11 @@ class HarnessConfig(Generic[StateT]):
     """Maximum seconds of one step; None for no limit."""
     deadline_s: float | None = None
     """Seconds after its start, in each run, by which the harness must have ended; None for no limit."""
+    durability: Literal["step", "group"] = "step"
+    """With `step`, the harness goes on when its step is on disk; with `group`, at once: a crash then loses the steps of the
+    last `group_s` seconds at most."""
+    group_s: float = 0.05
+    """With `group`, seconds within which a step is on disk."""
     approve: str = ""
     """Import path, `package.module:attribute`, of a function that decides which effects need human approval. It is called with
     key and arguments and returns an `Action`, a category, or None."""

@@ -40,6 +40,9 @@ class ChildSpec:
     step_timeout_s: float | None = None
     deadline_s: float | None = None
     take_over: bool = False
+    durability: str = "step"
+    """`step`, or `group`: steps are accepted at once, and are on disk within `group_s` seconds."""
+    group_s: float = 0.05
     pools: tuple[str, ...] = ()
     """Names of the pools that the harness is charged to, nearest first."""
     governor: Governor | None = None
@@ -55,6 +58,7 @@ class ChildSpec:
         check_callable(f"{subject}: approve", self.rule, "a function of key and arguments, or None")
         if self.governor is not None and not callable(getattr(self.governor, "look", None)):
             check_kind(f"{subject}: governor", self.governor, NoneType, "a Governor, such as a Watch, or None")
+        check_durability(self.durability, self.group_s)
         check_seconds(grace_s=self.grace_s, step_timeout_s=self.step_timeout_s, deadline_s=self.deadline_s)
 
 
@@ -121,6 +125,19 @@ def check_seconds(**given: object) -> None:
         number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value >= 0
         if value is not None and not number:
             raise UsageError(f"{name}: expected a number of seconds from 0 up, was {value!r}")
+
+
+def check_durability(durability: object, group_s: object) -> None:
+    """Raise unless both are valid options of a harness.
+
+    Raises:
+        UsageError: names the option, what was expected and what it is.
+    """
+    if durability not in ("step", "group"):
+        raise UsageError(f"durability: expected 'step' or 'group', got {durability!r:.100}; leave it out for 'step'")
+    check_seconds(group_s=group_s)
+    if group_s is None:
+        raise UsageError("group_s: expected a number of seconds from 0 up, got None; leave it out for 0.05")
 
 
 def check_record_bytes(value: object) -> int:

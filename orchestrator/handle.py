@@ -86,7 +86,14 @@ class Handle(Generic[HandleStateT, HandleInputT, HandleOutputT]):
 
     @property
     def current_step(self) -> int:
-        """Number of the last recorded step."""
+        """Number of the last step that the harness has gone on after: the last recorded one, unless it has
+        `durability="group"`.
+        """
+        return self._child.record.accepted_step
+
+    @property
+    def durable_step(self) -> int:
+        """Number of the last step that is on disk."""
         return self._child.record.step
 
     @property

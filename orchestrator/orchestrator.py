@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from contextvars import copy_context
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO, cast
+from typing import Any, Literal, TextIO, cast
 
 import trio
 from attrs import evolve
@@ -53,6 +53,7 @@ from orchestrator.operator_restart import OperatorRestarts, Renew
 from orchestrator.outcome import OutcomeKind
 from orchestrator.recording.approval_waits import Approvals
 from orchestrator.recording.budget_account import RUN, Lines, Pool, Teller, pool_name
+from orchestrator.recording.grouped_steps import GROUP_S
 from orchestrator.recording.recorder import Recorder
 from orchestrator.restart import Backoff, Restart, Strategy
 from orchestrator.run_options import RunOptions
@@ -205,6 +206,8 @@ class Orchestrator:
         step_timeout_s: float | None = None,
         deadline_s: float | None = None,
         take_over: bool = False,
+        durability: Literal["step", "group"] = "step",
+        group_s: float = GROUP_S,
         supervisor: Supervisor | None = None,
         budget: Budget | Pool | None = None,
         pool: Pool | None = None,
@@ -221,6 +224,11 @@ class Orchestrator:
             step_timeout_s: seconds allowed from one `yield` to the next.
             deadline_s: seconds from now by which it must have ended.
             take_over: take the harness over even from a living process, where it then fails with `OwnershipLost`.
+            durability: with `step`, `execute()` goes on when its step is on disk. With `group` it goes on at once, and a crash
+                loses the steps of the last `group_s` seconds at most; the harness then resumes at the last step on disk, as if
+                the rest had not happened. Effects, messages, approvals, children, pauses and the end first wait for all
+                steps before them. Children that the harness starts have the same durability.
+            group_s: with `group`, seconds within which a step is on disk; if the disk is slower, the harness waits.
             supervisor: from `supervisor()`; default is the root.
             budget: what it may spend, over all runs and restarts; or a shared pool, from `pool()`. Budgets of its supervisors
                 and of the orchestrator are charged, too.
@@ -239,6 +247,7 @@ class Orchestrator:
         self._check_open("start")
         options = (backoff, grace_s, step_timeout_s, deadline_s, supervisor, budget, pool, governor, approve, renew)
         is_plain = all(option is None for option in options) and not take_over and restart_of(restart) is Restart.TRANSIENT
+        is_plain = is_plain and durability == "step"
         if (started := self._started_by_parent(name, harness, is_plain)) is not None:
             return started
         self._check_name(name)
@@ -252,6 +261,8 @@ class Orchestrator:
             "restart": restart,
             "backoff": self._options.backoff if backoff is None else backoff,
             "take_over": take_over,
+            "durability": durability,
+            "group_s": group_s,
         }
         spec = ChildSpec(name=name, governor=governor, rule=approve, **limits, **policy)
         parent = supervisor or self._root

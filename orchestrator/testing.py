@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, Generic, TypeAlias
+from typing import Any, Generic, Literal, TypeAlias
 
 from attrs import frozen
 
@@ -64,6 +64,7 @@ async def run_to_end(
     messages: Iterable[object] = (),
     restart: Restart | str = Restart.TRANSIENT,
     step_timeout_s: float | None = None,
+    durability: Literal["step", "group"] = "step",
 ) -> Finished[StateT, InputT, OutputT]:
     """Run `harness` until it ends, and return what it recorded. A failure is reported in the outcome, not raised.
 
@@ -79,7 +80,8 @@ async def run_to_end(
     steps: list[StepRecord] = []
     try:
         async with Orchestrator(store, handle_signals=False) as orchestrator:
-            handle = orchestrator.start(harness, name=name, restart=restart, step_timeout_s=step_timeout_s)
+            how: Any = {"restart": restart, "step_timeout_s": step_timeout_s, "durability": durability}
+            handle = orchestrator.start(harness, name=name, **how)
             for message in messages:
                 handle.send(message)
             steps = [step async for step in handle.steps()]

@@ -73,6 +73,8 @@ class Sender:
     """Attaches a record to the step in progress: its kind, and JSON."""
     starting: Callable[[], Collection[str]] = tuple
     """Returns the names of the harnesses that are started with the step in progress."""
+    before: Callable[[], object] | None = None
+    """Called before a request is sent, to send the steps that come before it."""
 
 
 @frozen
@@ -153,6 +155,8 @@ class AttemptMessages:
             self._awaited.append(_RE + id)
             try:
                 with trio.move_on_after(timeout_s):
+                    if self._sender.before is not None:
+                        self._sender.before()
                     await self._office.put(post)
                     while (reply := self._find(id)) is None:
                         await self._control.wait(self._mailbox.wait_reply, self._mailbox.replies)

@@ -168,6 +168,7 @@ class StoredBudgetAccount:
     Args:
         pools: the chain of pools that is charged, nearest first.
         id: the attempt.
+        before: called before anything is charged, to send the steps that come before it.
     """
 
     _teller: Teller
@@ -175,6 +176,7 @@ class StoredBudgetAccount:
     _harness: BaseHarness[Any, Any, Any]
     _control: Control
     _id: AttemptId
+    _before: Callable[[], object] | None = None
 
     async def reserve(self, amounts: Spend, *, between_steps: bool = False, on_cutoff: Spend | None = None) -> int:
         """Reserve amounts; return the number of the reservation when it is on disk; see `BudgetAccount.reserve`."""
@@ -218,6 +220,7 @@ class StoredBudgetAccount:
         settled: Collection[str] = (),
     ) -> Awaitable[object]:
         """Charge what an agent reports; see `harnesses.agent_bill.Charger`."""
+        self._send_steps()
         charge = Charge(
             pools=self._pools,
             teller=pool_name(AGENTS, self._id.name),
@@ -260,8 +263,13 @@ class StoredBudgetAccount:
         return tuple(self._teller.recorder.store.accounts(self._pools).values())
 
     def _ask(self, amounts: Spend, on_cutoff: Spend | None) -> Reserve:
+        self._send_steps()
         id, step = self._id, self._harness.current_step + 1
         return Reserve(self._pools, id.number, id.epoch, id.attempt, step, now_us(), amounts, on_cutoff)
+
+    def _send_steps(self) -> None:
+        if self._before is not None:
+            self._before()
 
     async def _wait(self, place: Place, bell: Condition, *, between_steps: bool) -> bool:
         """Wait until it is time to ask again; return False if the harness has to end instead."""

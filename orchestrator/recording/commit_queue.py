@@ -156,6 +156,8 @@ class Batch:
                 for slot in slots:
                     if slot.task is not None:
                         reschedule(slot.task, _WAKE)
+                    elif slot.result is not None:
+                        slot.result(None)
             else:
                 _settle_some(slots, seqs, committed)
         # Operations last: a result callback may read anything that its batch recorded.
@@ -192,6 +194,8 @@ def _settle_some(slots: list[PendingWrite], seqs: Sequence[int], committed: Comm
             refuse(slot, _refusal(row, committed))
         elif slot.task is not None:
             reschedule(slot.task, _WAKE)
+        elif slot.result is not None:
+            slot.result(None)
 
 
 def refusal_of(slot: PendingWrite, committed: Committed) -> OrchestratorError | None:

@@ -37,7 +37,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any
 
@@ -191,6 +191,18 @@ class Recorder:
         # Before it is sent: a slot without a task counts as one that nobody waits for.
         slot.task = current_task()
         self._send_slot(slot)
+
+    def enqueue_all(self, slots: Sequence[PendingWrite]) -> None:
+        """Send steps to be committed in this order. The last one's `result` is called with None, or with the error.
+
+        Raises:
+            StoreLost: the store has failed.
+            UsageError: the recorder was closed.
+        """
+        if self._lost is not None:
+            raise self._again()
+        for slot in slots:
+            self._send_slot(slot)
 
     async def do(self, operation: Operation) -> Any:
         """Return the result of an operation when it is durable. Not cancellable.

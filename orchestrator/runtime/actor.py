@@ -6,7 +6,7 @@ scope, a leaked nursery or a stray cancellation breaks only that task.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from math import inf
 from typing import Any, cast
@@ -19,7 +19,7 @@ from harnesses.agent_spans import AgentSpan, SpanSink
 from harnesses.attachments import MAX_ATTACHED, Attachment, turns_of
 from harnesses.base import BaseHarness
 from harnesses.budgets.spending import BudgetAccount
-from harnesses.budgets.step_meter import Meter, meter_of
+from harnesses.budgets.step_meter import meter_of
 from harnesses.config import ChildOrder
 from harnesses.control import Control, Ending
 from harnesses.data.delta import Delta
@@ -28,7 +28,16 @@ from harnesses.data.record_size import MAX_RECORD_BYTES, check_size
 from harnesses.diagnostics.program_log import at_work
 from harnesses.effects.approval import Action, Grant
 from harnesses.effects.once import Effects
-from harnesses.errors import HarnessMisuse, MailboxFull, RecordTooLarge, ScopeError, UnknownHarness, Unstorable, located
+from harnesses.errors import (
+    HarnessMisuse,
+    MailboxFull,
+    OrchestratorError,
+    RecordTooLarge,
+    ScopeError,
+    UnknownHarness,
+    Unstorable,
+    located,
+)
 from harnesses.redaction.redactor import LineRedactor
 from harnesses.step import Step
 from harnesses.timing.clock import WallClock, now_us, to_us
@@ -42,6 +51,7 @@ from orchestrator.recording.approval_waits import Approvals, Asker
 from orchestrator.recording.attempt import AttemptId, enter_attempt
 from orchestrator.recording.budget_account import StoredBudgetAccount, Teller
 from orchestrator.recording.commit_queue import Condition, PendingWrite, settled
+from orchestrator.recording.grouped_steps import GroupedSteps
 from orchestrator.recording.recorder import Recorder
 from orchestrator.recording.row_redaction import LARGE, Output, redact_result, weight
 from orchestrator.recording.snapshot_policy import SnapshotPolicy
@@ -108,6 +118,8 @@ class Carried:
     savings: SnapshotPolicy
     """Size of the last snapshot and of the deltas recorded since."""
     make_feed: Callable[[], TurnFeed]
+    group: GroupedSteps | None = None
+    """Its accepted steps, if it has group durability."""
     feed: TurnFeed | None = None
     """The streamed events of its agents; None before the first one."""
     model: str = ""
@@ -158,6 +170,7 @@ class Actor:
         self._slot = PendingWrite()
         self._carried = carried
         self._recorded, self._mailbox, self._family = carried.recorded, carried.mailbox, carried.family
+        self._group = carried.group
         self._mail: AttemptMessages | None = None
         self.name = spec.name
         self.control = control
@@ -189,11 +202,15 @@ class Actor:
 
         Not a coroutine function itself: without metering this saves a frame for the whole life of the harness.
         """
-        return self._run() if self.meter is None or not self.meter.is_timed else self._run_metered(self.meter)
+        beside = [] if self.meter is None or not self.meter.is_timed else [self.meter.extend]
+        if self._group is not None:
+            beside.append(self._group.watch)
+        return self._run_beside(beside) if beside else self._run()
 
-    async def _run_metered(self, meter: Meter) -> Exit:
+    async def _run_beside(self, others: Iterable[Callable[[], Awaitable[None]]]) -> Exit:
         async with trio.open_nursery() as beside:
-            beside.start_soon(meter.extend)
+            for other in others:
+                beside.start_soon(other)
             exit = await self._run()
             beside.cancel_scope.cancel()
         return exit
@@ -212,11 +229,20 @@ class Actor:
                 self._exit = Exit(error=located(_leaked(error), f"harness {self.name!r}"))
         finally:
             self._mailbox.put_back()
+            if self._group is not None:
+                await self._end_group(self._group)
         if self._exit is None:
             self._exit = self._exit_after_cancellation()
         if self._exit.error is not None:
             self._exit = evolve(self._exit, error=contained(self._exit.error))
         return self._exit
+
+    async def _end_group(self, group: GroupedSteps) -> None:
+        """Wait until every accepted step is on disk, however the attempt has ended."""
+        try:
+            await group.flush()
+        except OrchestratorError as error:
+            self._exit = Exit(error=error, lost=True)
 
     def _exit_after_cancellation(self) -> Exit:
         """Return the ending that the loop decided on before its clean-up was cancelled, or what the cancellation means."""
@@ -269,10 +295,16 @@ class Actor:
         if self._output is not None:
             self._output.begin_recording()
         slot.redacted = self._context.redacted
+        group = self._group
         try:
-            if slot.redacted and (len(body) > LARGE or (slot.notes and weight(slot) > LARGE)):
-                await self._recorder.redact_aside(slot)
-            await self._sent(slot)
+            if group is not None and self._may_go_ahead(slot):
+                await group.accept(slot.row, step, redacted=slot.redacted)
+            else:
+                if group is not None:
+                    await group.clear()
+                if slot.redacted and (len(body) > LARGE or (slot.notes and weight(slot) > LARGE)):
+                    await self._recorder.redact_aside(slot)
+                await self._sent(slot)
         except BaseException as error:
             self._lost = not isinstance(error, _REFUSALS)
             if saved is not None:
@@ -296,6 +328,23 @@ class Actor:
         if mail is not None:
             mail.settle(sent)
             slot.sent = None
+
+    def _may_go_ahead(self, slot: PendingWrite) -> bool:
+        """Return whether a step of a harness with group durability need not be on disk before the next one.
+
+        Not one that others can see or depend on: it sends or consumes messages, starts children, is charged to a budget of
+        steps, or has attachments; nor a large one, from which secrets are removed in a thread.
+        """
+        if slot.consumed or slot.notes or slot.sent is not None or self._family.expected or self.meter is not None:
+            return False
+        row = slot.row
+        return row is not None and not (slot.redacted and len(row.body) > LARGE)
+
+    @property
+    def durable_step(self) -> int:
+        """Number of the last step that is on disk."""
+        accepted = self._harness.current_step
+        return accepted if self._group is None else self._group.durable(accepted)
 
     @property
     def ticks(self) -> TickBook:
@@ -336,9 +385,19 @@ class Actor:
 
     async def note(self, kind: str, body: str) -> StoredText | None:
         """Wait until an intent or an outcome is on disk; see `Journal.note`."""
-        slot = self._noting(kind, body)
+        group = self._group
         try:
-            await self._sent(slot)
+            if group is None:
+                slot = self._noting(kind, body)
+                sent = self._sent(slot)
+            else:
+                await group.hold()
+                try:
+                    slot = self._noting(kind, body)
+                    sent = self._sent(slot)
+                finally:
+                    group.release()
+            await sent
         except BaseException:
             self._lost = True
             raise
@@ -347,11 +406,15 @@ class Actor:
 
     def note_soon(self, kind: str, body: str) -> None:
         """Record an intent or an outcome without waiting: an intent along with the next commit."""
-        slot = self._noting(kind, body)
-        if kind == "intent":
-            self._recorder.enqueue_along(slot)
-        else:
+        self._send_soon(self._noting(kind, body), rings=kind != "intent")
+
+    def _send_soon(self, slot: PendingWrite, *, rings: bool = True) -> None:
+        if self._group is not None:
+            self._group.note_soon(slot, rings=rings)
+        elif rings:
             self._recorder.enqueue_soon(slot)
+        else:
+            self._recorder.enqueue_along(slot)
 
     async def redact(self, text: str) -> str:
         """Return the result of an effect without secrets; see `Journal.redact`."""
@@ -374,10 +437,12 @@ class Actor:
     def _log_soon(self, body: str, lines: LineRedactor, step: int | None = None) -> None:
         slot = self._noting("output", body, step)
         slot.redacted, slot.lines = self._context.redacted, lines
-        self._recorder.enqueue_soon(slot)
+        self._send_soon(slot)
 
     async def approve(self, key: str, action: Action) -> Grant:
         """Wait until an action of the step in progress is approved; see `Journal.approve`."""
+        if self._group is not None:
+            self._group.push()
         asker = Asker(self._id, self.control)
         return await self._context.approvals.wait(asker, self._harness.current_step + 1, key, action)
 
@@ -410,7 +475,8 @@ class Actor:
         """Messages of this attempt."""
         if self._mail is None:
             step, starting = lambda: self._harness.current_step + 1, lambda: self._family.expected
-            of = Sender(self.name, self._id.number, step, self.log, self._attach_body, starting)
+            before = None if self._group is None else self._group.push
+            of = Sender(self.name, self._id.number, step, self.log, self._attach_body, starting, before)
             self._mail = AttemptMessages(self._context.post, self._mailbox, of, self.control)
         return self._mail
 

@@ -31,6 +31,7 @@ from orchestrator.mail.durable_mailbox import Mailbox
 from orchestrator.outcome import Outcome, OutcomeKind
 from orchestrator.recording.budget_account import StoredBudgetAccount
 from orchestrator.recording.commit_queue import Condition
+from orchestrator.recording.grouped_steps import GroupedSteps
 from orchestrator.recording.snapshot_policy import SnapshotPolicy
 from orchestrator.runtime.activity import Doing, Live
 from orchestrator.runtime.actor import Actor, Carried, Exit, RunContext
@@ -72,6 +73,9 @@ class Child:
         """The harnesses that it has started."""
         effects = Effects(context.most)
         self._carried = Carried(self.recorded, self.mailbox, self.family, effects, SnapshotPolicy(), self._make_feed)
+        if spec.durability == "group":
+            group = self._carried.group = GroupedSteps(context.recorder, spec.group_s, self.recorded.ring)
+            self.record.group = group
         self._context = context
         self._claim: HarnessClaim | None = None
         self.renew: Any = None
@@ -179,7 +183,7 @@ class Child:
 
     def claim(self) -> None:
         """Claim the harness in the store; raises what `HarnessClaim` raises."""
-        self._claim = HarnessClaim(self.spec, self.harness, self.types, self.mailbox.limit, self._context)
+        self._claim = HarnessClaim(self.spec, self.harness, self.types, self.mailbox.limit, self._context, self._carried.group)
         self.harness.runs_as = self.name
 
     # life
@@ -243,7 +247,9 @@ class Child:
         # Before the first `await`: an order that arrives from here on must find the control.
         control, is_held = orders.begin_attempt(self.spec.step_timeout_s), orders.is_paused
         record.is_backing_off = False
-        till = StoredBudgetAccount(self._context.teller, self.spec.pools, self.harness, control, record.id)
+        group = self._carried.group
+        before = None if group is None else group.push
+        till = StoredBudgetAccount(self._context.teller, self.spec.pools, self.harness, control, record.id, before)
         await record.note(events.Started(record.step, self.harness.max_context_steps, paused=is_held))
         if is_held:
             # Also if it was resumed meanwhile: the last record would otherwise pause it again.

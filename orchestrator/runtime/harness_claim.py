@@ -7,6 +7,7 @@ HarnessClaim() ──► submitted ──► OwnedElsewhere: an error
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from attrs import evolve
@@ -20,6 +21,7 @@ from orchestrator.child_spec import ChildSpec
 from orchestrator.codec import encode_private
 from orchestrator.errors import StateChanged, UsageError
 from orchestrator.lifecycle import Status
+from orchestrator.recording.grouped_steps import GroupedSteps
 from orchestrator.runtime.actor import RunContext
 from orchestrator.runtime.child_orders import ChildOrders
 from orchestrator.runtime.started_children import Family
@@ -37,7 +39,7 @@ class HarnessClaim:
         StateChanged: the state's class and its version do not agree.
     """
 
-    __slots__ = ("_claim", "_context", "_harness", "_name", "_receipt", "_types", "is_reopened")
+    __slots__ = ("_claim", "_context", "_group", "_harness", "_name", "_receipt", "_types", "is_reopened")
 
     def __init__(
         self,
@@ -46,7 +48,9 @@ class HarnessClaim:
         types: HarnessTypes,
         mailbox_limit: int | None,
         context: RunContext,
+        group: GroupedSteps | None = None,
     ) -> None:
+        self._group = group
         self._name, self._harness, self._types, self._context = spec.name, harness, types, context
         self.is_reopened = False
         """Whether the harness had completed and is claimed because its `reopens()` returned true."""
@@ -117,6 +121,7 @@ class HarnessClaim:
         row = (claimed.harness, claimed.epoch, claimed.attempt, claimed.step, now_us())
         await self._context.recorder.do(Migrate(*row, claimed.state_version, self._claim.state_version, state))
 
-    def _load_steps(self, after: int, limit: int) -> list[Step[Any, Any]]:
+    def _load_steps(self, after: int, limit: int) -> Sequence[Step[Any, Any]]:
         records = self._context.recorder.store.steps(self._name, after=after, limit=limit)
-        return [self._types.step(record) for record in records]
+        steps = [self._types.step(record) for record in records]
+        return steps if self._group is None else self._group.complete(steps, after, limit)

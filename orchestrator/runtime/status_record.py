@@ -13,6 +13,7 @@ from orchestrator.lifecycle import Status, follow, may_follow
 from orchestrator.outcome import Outcome, OutcomeKind
 from orchestrator.recording.attempt import AttemptId
 from orchestrator.recording.commit_queue import Receipt
+from orchestrator.recording.grouped_steps import GroupedSteps
 from orchestrator.recording.recorder import Recorder
 from orchestrator.store.store_protocol import Append, Claimed
 
@@ -32,6 +33,8 @@ class StatusRecord:
     """Whether the recorded history was loaded into the harness."""
     is_backing_off: bool = False
     """Whether a restart is recorded whose attempt has not begun."""
+    group: GroupedSteps | None = None
+    """Its accepted steps, if it has group durability."""
     _number: int = 0
     _epoch: int = 0
     _claimed_step: int = 0
@@ -46,6 +49,14 @@ class StatusRecord:
         """Number of the last recorded step; 0 until the store has told it."""
         if self.outcome is not None:
             return self.outcome.step  # The object may be running under another name by now.
+        accepted = self.accepted_step
+        return accepted if self.group is None else self.group.durable(accepted)
+
+    @property
+    def accepted_step(self) -> int:
+        """Number of the last step that the harness has gone on after; without group durability it is recorded."""
+        if self.outcome is not None:
+            return self.outcome.step
         return self.harness.current_step if self.is_restored else self._claimed_step
 
     def take_over(self, claimed: Claimed, *, owned: bool) -> None:
@@ -106,4 +117,7 @@ class StatusRecord:
         return bool(self._epoch) and may_follow(self.status, event)
 
     def _append(self, event: events.Event, release: bool) -> Append:
-        return Append(self._number, self._epoch, self.attempt, self.step, now_us(), event, self.status, release)
+        if self.group is not None:
+            # In the store, what was accepted comes before the event.
+            self.group.push()
+        return Append(self._number, self._epoch, self.attempt, self.accepted_step, now_us(), event, self.status, release)

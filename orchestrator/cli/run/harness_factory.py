@@ -81,6 +81,8 @@ class Made:
             name=config.name,
             restart=config.restart,
             step_timeout_s=config.step_timeout_s,
+            durability=config.durability,
+            group_s=config.group_s,
             approve=self.rule,
             renew=renew,
             supervisor=groups.supervisor(self.supervisor, config.name),

@@ -262,12 +262,15 @@ class SqliteStore(SqliteReader):
     def _commit_rows(self, steps: Sequence[StepRow], effects: Sequence[EffectRow], *, wait: bool) -> Committed | None:
         """Insert rows with one statement for each kind; return None, with nothing done, if that is not possible."""
         heads, epochs = self._holdings.heads, self._holdings.epochs
-        advanced = {row[0]: row[3] for row in steps}
-        if len(advanced) != len(steps):
-            return None
-        for row in chain(steps, effects):
-            if heads.get(row[0]) != row[3] - 1 or epochs.get(row[0]) != row[1]:
+        for effect in effects:
+            if heads.get(effect[0]) != effect[3] - 1 or epochs.get(effect[0]) != effect[1]:
                 return None
+        advanced: dict[int, int] = {}
+        for row in steps:
+            harness, step = row[0], row[3]
+            if advanced.get(harness, heads.get(harness)) != step - 1 or epochs.get(harness) != row[1]:
+                return None
+            advanced[harness] = step
         last = self._insert_both(steps, effects, wait=wait) if steps and effects else self._insert_alone(steps, effects)
         if last is None:
             return None
