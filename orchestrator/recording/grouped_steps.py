@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
+from math import inf
 from typing import Any
 
 import trio
@@ -185,11 +186,13 @@ class GroupedSteps:
         """Hand over what was accepted in time. Runs until cancelled."""
         while True:
             await self._begun.until(lambda: self._open)
-            if self._open is not None:
-                due = self._open.since + self._group_s / 2
-                await trio.sleep_until(due)
-                if self._open is not None and self._open.since + self._group_s / 2 <= due:
-                    self.push()
+            await trio.sleep_until(self._due())
+            if self._due() <= trio.current_time():
+                self.push()
+
+    def _due(self) -> float:
+        """Return when the open chunk is to be handed over, on Trio's clock."""
+        return inf if self._open is None else self._open.since + self._group_s / 2
 
     @property
     def _is_pending(self) -> bool:

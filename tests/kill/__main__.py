@@ -19,6 +19,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=None, help="default is by chance; it is printed")
     parser.add_argument("--steps", type=int, default=1500, help="how many steps each harness makes before the next store")
     parser.add_argument("--beside", action="store_true", help="meanwhile verify, prune, fork, export, ask and order")
+    parser.add_argument("--group", action="store_true", help="the steps are stored in groups, after the harness has gone on")
     parser.add_argument("--each-call", action="store_true", help="instead: kill at each write and each sync in turn")
     parser.add_argument("--versions", action="store_true", help="instead: the class of the state changes between the lives")
     options = parser.parse_args()
@@ -37,7 +38,13 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         tally = kill_at_random(
-            Path(folder), kills=options.kills, seed=seed, steps=options.steps, say=True, beside=options.beside
+            Path(folder),
+            kills=options.kills,
+            seed=seed,
+            steps=options.steps,
+            say=True,
+            beside=options.beside,
+            group=options.group,
         )
     print(f"{tally} ({time.monotonic() - begin:.0f} s, seed {seed})")
 

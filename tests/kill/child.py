@@ -9,13 +9,14 @@ import argparse
 import os
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import trio
 
 from orchestrator import Backoff, Orchestrator, SqliteStore, Store
 from orchestrator.testing import FaultyStore, kill_this_process
 
-from .workload import KINDS
+from .workload import KINDS, Acknowledge, Known
 
 
 async def run_all(options: argparse.Namespace) -> None:
@@ -27,9 +28,31 @@ async def run_all(options: argparse.Namespace) -> None:
     backoff = Backoff(base_s=0.001, cap_s=0.01)
     async with Orchestrator(store, backoff=backoff, intensity=10**6, control=options.control) as orchestrator:
         for name in options.only or KINDS:
-            harness = KINDS[name](options.steps, partial(acknowledge, options.acknowledge, name), options.pace)
-            orchestrator.start(harness, name=name, take_over=options.take_over)
+            tell = partial(acknowledge, options.acknowledge, name)
+            stored = Stored(tell) if options.group else None
+            harness = KINDS[name](options.steps, stored or tell, options.pace)
+            if stored is not None:
+                stored.harness = harness
+            how: Any = {"take_over": options.take_over, "durability": "group" if options.group else "step"}
+            orchestrator.start(harness, name=name, **how)
     store.close()
+
+
+class Stored:
+    """Tells of the steps that are stored, of a harness that goes on before they are."""
+
+    harness: Known[Any]
+
+    def __init__(self, tell: Acknowledge) -> None:
+        self.tell = tell
+        self.last: int | None = None
+
+    def __call__(self, step: int) -> None:
+        """Take note that a step was accepted."""
+        last = step - 1 if self.last is None else self.last
+        self.last = max(last, self.harness.durable_step)
+        for number in range(last + 1, self.last + 1):
+            self.tell(number)
 
 
 def acknowledge(descriptor: int, name: str, step: int) -> None:
@@ -46,6 +69,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=list(KINDS))
     parser.add_argument("--pace", type=float, default=0.0, metavar="S", help="seconds that each step takes")
     parser.add_argument("--take-over", action="store_true")
+    parser.add_argument("--group", action="store_true", help="store steps in groups, and acknowledge those that are stored")
     parser.add_argument("--control", action="store_true", help="take orders from other programs")
     parser.add_argument("--fault", metavar="before:N|after:N", help="the commit at which the program kills itself")
     return parser.parse_args()

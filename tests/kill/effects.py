@@ -140,7 +140,8 @@ async def run_all(options: argparse.Namespace) -> None:
     memory = Memory(options.world.with_suffix(".memory")) if options.way == "remember" else None
     async with Orchestrator(store, backoff=Backoff(base_s=0.001, cap_s=0.01), intensity=10**6) as orchestrator:
         for name in KINDS:
-            orchestrator.start(KINDS[name](options.steps, world, options.way, memory), name=name)
+            harness = KINDS[name](options.steps, world, options.way, memory)
+            orchestrator.start(harness, name=name, durability="group" if options.group else "step")
     store.close()
 
 
@@ -158,6 +159,7 @@ def parse() -> argparse.Namespace:
     """Return the options."""
     parser = options_of_a_life(steps=100)
     parser.add_argument("--way", choices=WAYS, default="once")
+    parser.add_argument("--group", action="store_true", help="go on before steps are stored")
     parser.add_argument("--pace", type=float, default=0.0, metavar="S", help="seconds to the world, and back")
     parser.add_argument("--die", metavar="before:N|after:N", help="the act at which the program kills itself")
     return parser.parse_args()

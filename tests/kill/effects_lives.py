@@ -58,6 +58,8 @@ class Case(Place):
 
     steps: int
     way: str = "once"
+    group: bool = False
+    """Whether the harnesses go on before their steps are stored."""
     pace_s: float = 0.001
     halts: int = 0
     """How often a harness was blocked, and a person has settled what it did not know."""
@@ -78,6 +80,7 @@ class Case(Place):
         self.lives += 1
         assert self.lives < _MOST_LIVES
         options = [f"--steps={self.steps}", f"--way={self.way}", f"--pace={self.pace_s}"]
+        options += ["--group"] if self.group else []
         return ["-m", "tests.kill.effects", str(self.store), str(self.world), *options, *arguments]
 
     def bury(self, end: End) -> bool:

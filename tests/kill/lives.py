@@ -111,6 +111,8 @@ class History:
     """The last acknowledged step of each harness."""
     pruned: bool = False
     """Whether old steps may be gone."""
+    group: bool = False
+    """Whether steps are stored in groups, after the harness has gone on."""
 
     def add(self, life: Life) -> None:
         """Take in a life: each of its steps is the next of its harness, and none was acknowledged before."""
@@ -186,7 +188,7 @@ class Tally:
 
 
 def kill_at_random(
-    folder: Path, *, kills: int, seed: int, steps: int = 1500, say: bool = False, beside: bool = False
+    folder: Path, *, kills: int, seed: int, steps: int = 1500, say: bool = False, beside: bool = False, group: bool = False
 ) -> Tally:
     """Run programs over one store after the other, each to its end, until there were so many kills; verify after each.
 
@@ -194,12 +196,13 @@ def kill_at_random(
 
     Args:
         beside: whether another process verifies, prunes, forks, exports, asks and orders meanwhile; it is killed too.
+        group: whether the harnesses go on before their steps are stored, in groups.
     """
     chance = random.Random(seed)
     tally = Tally()
     while tally.kills < kills:
         tally.stores += 1
-        history = History(folder / f"kill-{seed}-{tally.stores}.db", pruned=beside)
+        history = History(folder / f"kill-{seed}-{tally.stores}.db", pruned=beside, group=group)
         company = Beside(history.store, seed + tally.stores) if beside else None
         while not _live_once(history, chance, tally, steps=steps, last=tally.kills >= kills):
             if say and tally.kills % 25 == 0:
@@ -222,7 +225,8 @@ def kill_at_random(
 def _live_once(history: History, chance: random.Random, tally: Tally, *, steps: int, last: bool) -> bool:
     """Let the program live once; return whether it came to its end."""
     tally.lives += 1
-    life = Life(history.store, *(["--control"] if history.pruned else []), steps=steps)
+    options = [name for name, is_on in (("--control", history.pruned), ("--group", history.group)) if is_on]
+    life = Life(history.store, *options, steps=steps)
     if last:
         ended = life.listen()
     elif chance.random() < 0.2:

@@ -17,6 +17,11 @@ def test_death_at_a_commit_doubles_nothing(tmp_path: Path, moment: str) -> None:
     assert die_and_go_on(Case(tmp_path, steps=4), f"--fault={moment}")
 
 
+@pytest.mark.parametrize("moment", ["before:5", "after:7"])
+def test_death_at_a_commit_doubles_nothing_of_harnesses_that_go_on_before_it(tmp_path: Path, moment: str) -> None:
+    assert die_and_go_on(Case(tmp_path, steps=4, group=True), f"--fault={moment}")
+
+
 @pytest.mark.parametrize("moment", ["before:3", "after:3"])
 def test_death_at_an_act_doubles_nothing(tmp_path: Path, moment: str) -> None:
     case = Case(tmp_path, steps=4, pace_s=0)

@@ -19,6 +19,13 @@ def test_death_at_a_commit_loses_nothing(tmp_path: Path, moment: str, commit: in
     assert died
 
 
+@pytest.mark.parametrize(("moment", "commit"), [("before", 2), ("after", 3), ("before", 6)])
+def test_death_at_a_commit_loses_nothing_stored_of_harnesses_that_go_on_before(
+    tmp_path: Path, moment: str, commit: int
+) -> None:
+    assert die_and_go_on(tmp_path / "run.db", f"--fault={moment}:{commit}", "--group", steps=50)
+
+
 @needs_strace
 @pytest.mark.parametrize("call", [12, 110])
 def test_death_at_a_write_loses_nothing(tmp_path: Path, call: int) -> None:
