@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 
@@ -26,6 +27,15 @@ _LEADS_OUT = (
 """Prefixes of the environment variables that give access to services outside the sandbox, or to the run."""
 
 
+_SECRET_NAME = re.compile(
+    r"(?:^|[_.-])(?:tokens?|secrets?|pass(?:word|wd|phrase|code)s?|credentials?|(?:api|access|private|secret|signing)_?keys?"
+    r"|auth|authorization|bearer)(?:$|[_.-])|_key$|(?:token|secret|password|apikey)$",
+    re.IGNORECASE,
+)
+"""Matches the name of a variable that holds a secret, whatever its value looks like."""
+_COUNT = re.compile(r"\d{1,9}")
+
+
 def environment_within(environment: Mapping[str, str], keep: tuple[str, ...] = ()) -> dict[str, str]:
     """Return a copy of an environment without secrets and without access to services outside.
 
@@ -35,8 +45,14 @@ def environment_within(environment: Mapping[str, str], keep: tuple[str, ...] = (
     return {
         name: value
         for name, value in environment.items()
-        if name.startswith(keep) or not (name.startswith(_LEADS_OUT) or redact({name: value}) != {name: value})
+        if name.startswith(keep) or not (name.startswith(_LEADS_OUT) or _is_secret(name, value))
     }
+
+
+def _is_secret(name: str, value: str) -> bool:
+    if name.lower().endswith("tokens") and _COUNT.fullmatch(value):  # A limit, such as MAX_TOKENS.
+        return False
+    return _SECRET_NAME.search(name) is not None or redact({name: value}) != {name: value}
 
 
 def programs_below_tmp(path: str) -> tuple[str, ...]:

@@ -427,3 +427,38 @@ def test_a_dialect_keeps_what_it_signs_in_with() -> None:
     environment = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "sk-123456789", "PATH": "/bin"}
 
     assert environment_within(environment, ("ANTHROPIC_",)) == {"ANTHROPIC_API_KEY": "k", "PATH": "/bin"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "SECRET_TOKEN",
+            "MY_TOKEN",
+            "STRIPE_KEY",
+            "GITHUBTOKEN",
+            "DB_PASSWORD",
+            "PGPASSWORD",
+            "npm_config__auth",
+            "X_API_KEY",
+        ),
+        *("AWS_ACCESS_KEY_ID", "GOOGLE_APPLICATION_CREDENTIALS", "DJANGO_SECRET_KEY", "SSH_PASSPHRASE", "my.secret.value"),
+    ],
+)
+def test_a_variable_whose_name_says_that_it_is_secret_is_removed_whatever_it_holds(name):
+    assert environment_within({name: "abc", "PATH": "/bin"}) == {"PATH": "/bin"}
+
+
+def test_variables_that_only_sound_secret_stay():
+    ordinary = {
+        "MAX_TOKENS": "4096",
+        "TOKENIZERS_PARALLELISM": "false",
+        "GIT_AUTHOR_NAME": "agent",
+        "KEYBOARD": "us",
+        "PWD": "/home/me",
+        "KEYTIMEOUT": "1",
+        "MONKEY_PATCH": "1",
+        "AUTHOR": "me",
+        "TOKENIZER_PATH": "/models/t",
+    }
+    assert environment_within(ordinary) == ordinary
