@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import gc
 import multiprocessing
 import os
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from _pytest.assertion import rewrite
 from hypothesis import HealthCheck, settings
 
 from tests import ROOT
+from tests.case_loop import loop_over_cases
 from tests.model_server import ModelServer
 
 settings.register_profile(
@@ -30,12 +32,34 @@ settings.load_profile("steady")
 pytest.register_assert_rewrite("orchestrator.store.conformance")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--each-case", action="store_true", help="make a test of each case, also where one test goes through all")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str, obj: object) -> pytest.Function | None:
+    if not name.startswith("test_") or collector.config.getoption("each_case"):
+        return None
+    loop = loop_over_cases(collector, obj)
+    return None if loop is None else pytest.Function.from_parent(collector, name=name, callobj=loop)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         _compile_sources()
         if getattr(config.option, "numprocesses", None):
             _compile_asserts(config)
     config.addinivalue_line("markers", "seed: one of the 44 cases that any harness of this model must pass")
+
+
+def pytest_collection() -> None:
+    """Collect no garbage while tests are collected: they are many, and stay. It would take a third of that time."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # nor look at them again in each full collection while tests run
+    gc.enable()
 
 
 def _compile_sources() -> None:
