@@ -56,6 +56,8 @@ _MOST_LOGGED = 10
 """Tools that are logged as left out at one reading of a list; the others are counted."""
 _PAUSE_S = 1.0
 """Least seconds between two readings of a changed list."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
+"""Seconds between attempts to reach a server over HTTP."""
 _RUNNERS = re.compile(r"npx|uvx|uv|pipx|bunx|deno|node|docker|podman|python[\d.]*")
 _NOT_A_NAME = ("run", "exec", "x", "tool", "index.js", "main.js", "dist", "build", "src", "lib")
 _NOT_AT_THE_TOP = ("anyOf", "oneOf", "allOf", "not", "enum")
@@ -124,36 +126,44 @@ class McpServer:
     async def open(self, setting: ToolSetting) -> AsyncGenerator[Sequence[Tool], None]:
         """Start or connect to the server and yield its tools, which follow its list of them.
 
+        A server over HTTP that cannot be reached is waited for, with growing pauses, for `start_timeout_s`.
+
         Raises:
-            NotReady: its program, or the package `mcp`, is not installed; or the program does not start.
-            ToolError: it cannot be connected to.
+            NotReady: its program, or the package `mcp`, is not installed; or it does not start, or cannot be reached.
         """
         failed: BaseException | None = None
         is_open = False
-        try:
-            async with self._connected(setting) as tools:
-                is_open = True
-                # Raised behind the connection, whose nurseries would put it into groups.
-                try:
-                    yield tools
-                except (Exception, Stopping) as error:
-                    failed = error
-        except Exception as error:
-            if not is_open:
-                raise self._cannot_open(error) from error
-            setting.run.log(f"[MCP server {self.name}: {_plain(error)}]")
+        waits = _Waits(self.start_timeout_s)
+        while not is_open:
+            try:
+                async with self._connected(setting) as tools:
+                    is_open = True
+                    # Raised behind the connection, whose nurseries would put it into groups.
+                    try:
+                        yield tools
+                    except (Exception, Stopping) as error:
+                        failed = error
+            except Exception as error:
+                why = _plain(error)
+                if is_open:
+                    setting.run.log(f"[MCP server {self.name}: {why}]")
+                elif not self.url or _known_cause(error) is not None or not await waits.again():
+                    raise self._cannot_open(error) from error
+                else:
+                    setting.run.log(f"[MCP server {self.name} cannot be reached, and is tried again: {why}]")
         if failed is not None:
             raise failed
 
     def _cannot_open(self, error: Exception) -> Exception:
-        """Return the error of a server that cannot be opened. One that does not start blocks: another try would not help."""
-        found = list(leaves(error))
-        ready = next((leaf for leaf in found if isinstance(leaf, NotReady | HarnessMisuse)), None)
-        silent = next((str(leaf) for leaf in found if isinstance(leaf, _NotStarted)), "")
-        if ready is None and silent:
-            why = f"expected that {self.command[0]!r} starts, got {silent}"
-            return NotReady(f"MCP server {self.name!r}: {why}; install or correct it")
-        return ready or ToolError(f"MCP server {self.name!r} cannot be used: {_plain(error)}")
+        """Return the error of a server that cannot be opened, which blocks: another try would not help."""
+        if (known := _known_cause(error)) is not None:
+            return known
+        if self.url:
+            expected, do = f"an answer within {self.start_timeout_s:g} s", "start the server, or correct its url or headers"
+        else:
+            expected, do = f"that {self.command[0]!r} starts", "install or correct it"
+        silent = next((str(leaf) for leaf in leaves(error) if isinstance(leaf, _NotStarted)), "") or _plain(error)
+        return NotReady(f"MCP server {self.name!r} cannot be used: expected {expected}, got {silent}; {do}")
 
     @asynccontextmanager
     async def _connected(self, setting: ToolSetting) -> AsyncGenerator[Sequence[Tool], None]:
@@ -229,6 +239,26 @@ class _Changes:
     async def take(self, message: object) -> None:
         if type(message).__name__ == "ToolListChangedNotification":
             self.event.set()
+
+
+def _known_cause(error: Exception) -> NotReady | HarnessMisuse | None:
+    return next((leaf for leaf in leaves(error) if isinstance(leaf, NotReady | HarnessMisuse)), None)
+
+
+class _Waits:
+    """Growing pauses between attempts, until a time limit from now."""
+
+    def __init__(self, limit_s: float) -> None:
+        self._deadline = trio.current_time() + limit_s
+        self._pause_s = _FIRST_PAUSE_S
+
+    async def again(self) -> bool:
+        """Wait before the next attempt; return False at once if it would begin after the limit."""
+        if trio.current_time() + self._pause_s > self._deadline:
+            return False
+        await trio.sleep(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+        return True
 
 
 @frozen

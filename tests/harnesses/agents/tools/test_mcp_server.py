@@ -9,7 +9,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import trio
@@ -17,7 +20,7 @@ import trio
 from harnesses.agents.sandbox import Sandbox
 from harnesses.agents.tools.function_tool import function_tool
 from harnesses.agents.tools.mcp_server import McpServer
-from harnesses.agents.tools.tool import ToolEffect, ToolError
+from harnesses.agents.tools.tool import ToolEffect
 from harnesses.agents.tools.tool_policy import ToolPolicy
 from harnesses.errors import BudgetExhausted, HarnessMisuse, NotReady, Stopping
 from tests.harnesses.agents.tools.turn_tools import Caller, agent_run, opened
@@ -155,10 +158,48 @@ async def test_a_server_is_used_over_http(http_server):
     assert "[image of type image/png, not shown]" in image.text
 
 
-async def test_a_server_that_is_not_there_cannot_be_used():
-    with pytest.raises(ToolError, match=r"MCP server '127\.0\.0\.1' cannot be used"):
-        async with opened(McpServer(url="http://127.0.0.1:9/mcp")):
+async def test_a_server_that_stays_away_blocks_like_one_that_does_not_start():
+    server = McpServer(url="http://127.0.0.1:9/mcp", start_timeout_s=3)
+    begun = trio.current_time()
+
+    with pytest.raises(
+        NotReady, match=r"MCP server '127\.0\.0\.1' cannot be used: expected an answer within 3 s, got .*; start"
+    ):
+        async with opened(server):
             pass
+
+    assert trio.current_time() - begun > 0.5
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+async def test_a_server_that_comes_back_is_used(http_server):
+    refused = list[trio.SocketStream]()
+
+    async def pass_on(stream: trio.SocketStream) -> None:
+        if not refused:
+            refused.append(stream)
+            await stream.aclose()
+            return
+        there = await trio.open_tcp_stream("127.0.0.1", urlsplit(http_server).port or 0)
+        async with stream, there, trio.open_nursery() as both:
+            both.start_soon(_pipe, stream, there)
+            await _pipe(there, stream)
+            both.cancel_scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        (listener,) = await nursery.start(partial(trio.serve_tcp, pass_on, 0, host="127.0.0.1"))
+        port = listener.socket.getsockname()[1]
+        async with opened(McpServer(url=f"http://127.0.0.1:{port}/mcp"), policy=ANYTHING) as call:
+            echoed = await call("echo", message="back")
+        nursery.cancel_scope.cancel()
+
+    assert (echoed.text, len(refused)) == ("Echo: back", 1)
+
+
+async def _pipe(source: trio.SocketStream, target: trio.SocketStream) -> None:
+    with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+        async for data in source:
+            await target.send_all(data)
 
 
 # one that misbehaves
