@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -30,6 +31,7 @@ from harnesses.guard.allowed_paths import protected_path
 from harnesses.guard.command_findings import classify
 from harnesses.guard.command_model import HELD, HELD_WITHOUT_NETWORK, SECRET_READ, SHELL, Finding
 from harnesses.processes.bounded_command import Tail, run_bounded
+from harnesses.redaction.redactor import MARK, redact_text
 
 MAX_LINES = 2_000
 """Lines that `read` returns at most."""
@@ -165,7 +167,9 @@ def edit(path: str, old: Annotated[str, Meta(min_length=1)], new: str, setting: 
             f"the old text occurs {found} times in {path!r}, at lines {', '.join(map(str, lines[:20]))}: expected once; "
             "add lines around it, or set `all`"
         )
-    folder.write(path, _encoded(text.replace(old, new)))
+    after = text.replace(old, new)
+    _check_marks(path, text, after)
+    folder.write(path, _encoded(after))
     return f"replaced {found} occurrence{'s' if found > 1 else ''} in {path}"
 
 
@@ -178,6 +182,7 @@ def write(path: str, content: str, setting: ToolSetting) -> str:
     """
     folder = _folder(setting)
     was = folder.exists(path)
+    _check_marks_in(folder, path, content)
     folder.write(path, _encoded(content))
     lines = content.count("\n") + (bool(content) and not content.endswith("\n"))
     return f"{'replaced' if was else 'created'} {path}: {lines} lines"
@@ -195,29 +200,50 @@ def apply_patch(patch: str, setting: ToolSetting) -> str:
     after = dict[str, str | None]()
     said = [_apply(change, folder, after) for change in read_patch(patch)]
     changed = {path: text for path, text in after.items() if text is not None or folder.exists(path)}
+    for path, text in changed.items():
+        _check_marks_in(folder, path, text or "")
     folder.change({path: None if text is None else _encoded(text) for path, text in changed.items()})
     return "\n".join(said)
 
 
 def _apply(change: FileChange, folder: ConfinedFolder, after: dict[str, str | None]) -> str:
-    """Note in `after` what a change makes of its files; None for a file that is deleted."""
+    """Note in `after` what a change makes of its files, in their one spelling; None for a file that is deleted."""
     path, target = change.path, change.moved_to or change.path
-    known = after[path] if path in after else _decoded(folder.read(path), path) if folder.exists(path) else None
+    place, to = folder.spelling(path), folder.spelling(target)
+    known = after[place] if place in after else _decoded(folder.read(path), path) if folder.exists(path) else None
     if change.kind == "add":
         if known is not None:
             raise ToolError(f"the patch adds {path!r}, which exists: expected an update of it")
-        after[path] = change.apply("")
+        after[place] = change.apply("")
         return f"added {path}"
     if known is None:
         raise ToolError(f"the patch changes {path!r}, which does not exist; list the folder to see what there is")
-    is_taken = after[target] is not None if target in after else folder.exists(target)
-    if target != path and is_taken:
+    is_taken = after[to] is not None if to in after else folder.exists(target)
+    if to != place and is_taken:
         raise ToolError(f"the patch moves {path!r} to {target!r}, which exists: expected a new name; delete that file before")
-    after[path] = None
+    after[place] = None
     if change.kind == "delete":
         return f"deleted {path}"
-    after[target] = change.apply(known)
+    after[to] = change.apply(known)
+    _check_marks(path, known, after[to] or "")
     return f"changed {path}" + (f", now {target}" if target != path else "")
+
+
+def _check_marks_in(folder: ConfinedFolder, path: str, after: str) -> None:
+    before = ""
+    if MARK in after and folder.exists(path):
+        with suppress(ToolError):  # Neither a text nor small enough: no model was shown it.
+            before = _decoded(folder.read(path), path)
+    _check_marks(path, before, after)
+
+
+def _check_marks(path: str, before: str, after: str) -> None:
+    """Refuse a new text with a mark where the old one has the secret that it stands for: the secret would be lost."""
+    if after.count(MARK) > before.count(MARK) and redact_text(before) != before:
+        raise ToolError(
+            f"{path!r} was not changed: its new text has `{MARK}`, which stands for a secret that you are not shown: expected "
+            "the lines with secrets as they are; change other lines only, with `edit`"
+        )
 
 
 def _places(text: str, part: str) -> list[int]:

@@ -1,8 +1,5 @@
 """`ConfinedFolder`: reads and changes files below a directory, and never outside of it.
 
-Each part of a path is opened relative to the directory before it, without following links; a link is read, and its target
-walked in the same way. So a link that is swapped in during the walk leads nowhere else.
-
 Invariants: nothing outside of the directory is read or written; nothing in a `.git` is written; only regular files are opened,
 so that no device or FIFO is. A file is replaced as a whole or stays as it is, also where it has a second name elsewhere; of
 several that are changed together, all or none is.
@@ -10,7 +7,6 @@ several that are changed together, all or none is.
 
 from __future__ import annotations
 
-import errno
 import os
 import secrets
 import stat
@@ -20,17 +16,22 @@ from pathlib import Path, PurePosixPath
 
 from attrs import define, field, frozen
 
+from harnesses.agents.tools.folder_walk import (
+    FOLDER,
+    FileNotFound,
+    OutsideFolder,
+    Place,
+    check_changeable,
+    check_file,
+    check_regular,
+    stat_of,
+    told,
+    walk,
+)
 from harnesses.agents.tools.tool import ToolError
 
 MAX_FILE_BYTES = 10 * 1024 * 1024
 """Bytes of a file that is read."""
-_MOST_LINKS = 40
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_REFUSED = (errno.ELOOP, errno.ENOTDIR)
-
-
-class OutsideFolder(ToolError):
-    """A path leads out of the directory, or to what may not be changed."""
 
 
 @frozen
@@ -43,16 +44,6 @@ class Entry:
     size_bytes: int = 0
 
 
-@frozen
-class _Place:
-    folder: int
-    """Descriptor of the folder of the file."""
-    name: str
-    """Name in it; empty for the directory itself."""
-    path: str
-    """Path below the directory, without links."""
-
-
 def _other_name() -> str:
     return f".{secrets.token_hex(8)}.part"
 
@@ -61,7 +52,7 @@ def _other_name() -> str:
 class _Change:
     """The change of one file, which can be undone."""
 
-    place: _Place
+    place: Place
     path: str
     before: os.stat_result | None
     """None if there was no file."""
@@ -74,14 +65,14 @@ class _Change:
 
     def write(self, data: bytes) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with _told(self.path), open(os.open(self.draft, flags, 0o666, dir_fd=self.place.folder), "wb") as file:
+        with told(self.path), open(os.open(self.draft, flags, 0o666, dir_fd=self.place.folder), "wb") as file:
             file.write(data)
             if self.before is not None:
                 os.fchmod(file.fileno(), stat.S_IMODE(self.before.st_mode))
 
     def make(self) -> None:
         folder, name = self.place.folder, self.place.name
-        with _told(self.path):
+        with told(self.path):
             if self.is_deletion:
                 os.rename(name, self.kept, src_dir_fd=folder, dst_dir_fd=folder)
                 return
@@ -122,9 +113,9 @@ class ConfinedFolder:
             ToolError: it is no regular file, too large, or outside; the message is for the model.
         """
         with self._found(path) as place:
-            _check_file(place, path)
-            with _told(path), open(os.open(place.name, _reading(), dir_fd=place.folder), "rb") as file:
-                _check_regular(os.fstat(file.fileno()), path)
+            check_file(place, path)
+            with told(path), open(os.open(place.name, _reading(), dir_fd=place.folder), "rb") as file:
+                check_regular(os.fstat(file.fileno()), path)
                 data = file.read(most + 1)
         if len(data) > most:
             raise ToolError(f"{path!r} is too large: expected at most {most} bytes; search in it, or use a command")
@@ -142,16 +133,24 @@ class ConfinedFolder:
         parts = self._parts(path)
         if changes:
             for name in parts:
-                _check_changeable(name, path)
+                check_changeable(name, path)
         with suppress(FileNotFound), ExitStack() as stack:
-            _walk(parts, path, self.root, stack, changes=changes, make=False)
+            walk(parts, path, self.root, stack, changes=changes, make=False)
+
+    def spelling(self, path: str) -> str:
+        """Return a path in the one spelling that all paths of a file share: below the directory, with its links resolved."""
+        try:
+            with self._found(path) as place:
+                return place.path
+        except FileNotFound:
+            return os.path.normpath("/".join(self._parts(path)))
 
     def exists(self, path: str) -> bool:
         """Return whether there is anything under a path."""
         try:
             with self._found(path) as place:
-                with _told(path):
-                    return not place.name or _stat(place) is not None
+                with told(path):
+                    return not place.name or stat_of(place) is not None
         except FileNotFound:
             return False
 
@@ -174,7 +173,7 @@ class ConfinedFolder:
     def _prepared(self, path: str, data: bytes | None) -> Generator[_Change]:
         """Write the new content of a file under another name; remove what other names are left at the end."""
         with self._found(path, changes=True) as place:
-            before = _check_file(place, path, may_be_missing=data is not None)
+            before = check_file(place, path, may_be_missing=data is not None)
             change = _Change(place, path, before, is_deletion=data is None)
             try:
                 if data is not None:
@@ -186,7 +185,7 @@ class ConfinedFolder:
 
     def entries(self, path: str) -> list[Entry]:
         """Return the entries of a folder by name, without `.git`."""
-        with self._opened(path) as folder, _told(path), os.scandir(folder) as found:
+        with self._opened(path) as folder, told(path), os.scandir(folder) as found:
             return sorted((_entry(one) for one in found if one.name != ".git"), key=lambda one: one.name)
 
     @contextmanager
@@ -194,7 +193,7 @@ class ConfinedFolder:
         """Yield the descriptor of a folder, the name of a file in it (empty if the path is a folder), and the path of the
         folder."""
         with self._found(path) as place:
-            known = _stat(place) if place.name else None
+            known = stat_of(place) if place.name else None
             if place.name and known is None:
                 raise FileNotFound(f"there is no {path!r}")
             if known is not None and not stat.S_ISDIR(known.st_mode):
@@ -206,22 +205,22 @@ class ConfinedFolder:
     @contextmanager
     def _opened(self, path: str) -> Generator[int]:
         with self._found(path) as place:
-            with _told(path):
-                folder = os.open(place.name or ".", _FOLDER, dir_fd=place.folder)
+            with told(path):
+                folder = os.open(place.name or ".", FOLDER, dir_fd=place.folder)
             try:
                 yield folder
             finally:
                 os.close(folder)
 
     @contextmanager
-    def _found(self, path: str, *, changes: bool = False) -> Generator[_Place]:
+    def _found(self, path: str, *, changes: bool = False) -> Generator[Place]:
         """Yield the place of a path, with all links resolved.
 
         Args:
             changes: whether something is changed there: missing folders are made, and `.git` is refused.
         """
         with ExitStack() as stack:
-            yield _walk(self._parts(path), path, self.root, stack, changes=changes, make=changes)
+            yield walk(self._parts(path), path, self.root, stack, changes=changes, make=changes)
 
     def _parts(self, path: str) -> list[str]:
         if not path or "\0" in path:
@@ -238,120 +237,8 @@ class ConfinedFolder:
         return list(pure.parts)
 
 
-class FileNotFound(ToolError):
-    """There is no such file or folder."""
-
-
-def _walk(parts: list[str], path: str, root: Path, stack: ExitStack, *, changes: bool, make: bool) -> _Place:
-    waiting, links = parts[::-1], 0
-    folders, names = [_keep(os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), stack)], list[str]()
-    while waiting:
-        name = waiting.pop()
-        if name == "..":
-            if not names:
-                raise OutsideFolder(f"{path!r} leads out of the working directory; use a path below it")
-            names.pop()
-            folders.pop()
-            continue
-        if changes:
-            _check_changeable(name, path)
-        if (target := _link_at(folders[-1], name)) is not None:
-            links += 1
-            if links > _MOST_LINKS or target.startswith("/"):
-                raise OutsideFolder(f"{path!r} is a link to {target!r:.200}, outside of the working directory")
-            waiting += [part for part in reversed(target.split("/")) if part not in ("", ".")]
-        elif not waiting:
-            return _Place(folders[-1], name, "/".join([*names, name]))
-        else:
-            if make:
-                _make_folder(folders[-1], name, path, stack)
-            folders.append(_keep(_enter(folders[-1], name, path), stack))
-            names.append(name)
-    return _Place(folders[-1], "", "/".join(names))
-
-
-def _check_changeable(name: str, path: str) -> None:
-    if name.casefold() == ".git":
-        raise OutsideFolder(f"{path!r} is in a .git folder, which tools may not change; use git commands")
-
-
-def _keep(descriptor: int, stack: ExitStack) -> int:
-    stack.callback(os.close, descriptor)
-    return descriptor
-
-
-def _link_at(folder: int, name: str) -> str | None:
-    try:
-        return os.readlink(name, dir_fd=folder)
-    except OSError:
-        return None
-
-
-def _make_folder(parent: int, name: str, path: str, stack: ExitStack) -> None:
-    """Make a folder if there is none; remove it again if an error ends the stack."""
-
-    def undo(kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            with suppress(OSError):
-                os.rmdir(name, dir_fd=parent)
-
-    with _told(path), suppress(FileExistsError):
-        os.mkdir(name, dir_fd=parent)
-        stack.push(undo)
-
-
-def _enter(folder: int, name: str, path: str) -> int:
-    with _told(path):
-        return os.open(name, _FOLDER, dir_fd=folder)
-
-
-def _stat(place: _Place) -> os.stat_result | None:
-    try:
-        return os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-
-
-def _check_file(place: _Place, path: str, *, may_be_missing: bool = False) -> os.stat_result | None:
-    if not place.name:
-        raise ToolError(f"{path!r} is a folder: expected a file")
-    with _told(path):
-        known = _stat(place)
-    if known is None:
-        if not may_be_missing:
-            raise FileNotFound(f"there is no file {path!r}; list the folder to see what there is")
-        return None
-    _check_regular(known, path)
-    return known
-
-
-def _check_regular(known: os.stat_result, path: str) -> None:
-    if not stat.S_ISREG(known.st_mode):
-        what = (
-            "a folder"
-            if stat.S_ISDIR(known.st_mode)
-            else "a link"
-            if stat.S_ISLNK(known.st_mode)
-            else "a device, FIFO or socket"
-        )
-        raise ToolError(f"{path!r} is {what}: expected a file")
-
-
 def _reading() -> int:
     return os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-
-
-@contextmanager
-def _told(path: str) -> Generator[None]:
-    """Make an error of the system into one for the model."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise FileNotFound(f"there is no {path!r}; list the folder to see what there is") from error
-    except OSError as error:
-        if error.errno in _REFUSED:
-            raise OutsideFolder(f"{path!r} was not opened: a part of it is a link or no folder") from error
-        raise ToolError(f"{path!r}: {error.strerror or error}") from error
 
 
 def _entry(found: os.DirEntry[str]) -> Entry:

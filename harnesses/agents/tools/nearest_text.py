@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
+from harnesses.redaction.redactor import MARK
+
 _MOST_LINES = 20_000
 """Lines of a text that are compared."""
 _MOST_TEXT = 2_000_000
@@ -27,6 +29,8 @@ def numbered(lines: Sequence[str], first: int, *, width: int = 2_000) -> str:
 def show_nearest(wanted: str, text: str) -> str:
     """Return a sentence with the lines of a text that are most like the wanted ones.
 
+    Where the wanted ones have the mark of a removed secret, it says so first.
+
     Lines that share the most words and characters with the longest wanted one are compared in full: the work is bounded.
     """
     lines = text[:_MOST_TEXT].split("\n")[:_MOST_LINES]
@@ -46,9 +50,10 @@ def show_nearest(wanted: str, text: str) -> str:
             best, place = ratio, number
             if ratio == 1:
                 break
+    mark = f"`{MARK}` stands for a secret that you are not shown: leave out the lines with it. " if MARK in wanted else ""
     if place is None:
-        return "Nothing in the file is like it; read the file again."
+        return f"{mark}Nothing in the file is like it; read the file again."
     before = next((at for at, line in enumerate(wanted.split("\n")) if line.strip()[:_WIDTH] == row), 0)
     first = max(0, place - before - 1)
     shown = lines[first : first + min(wanted.count("\n") + 3, _MOST_SHOWN)]
-    return f"Most like it are these lines:\n{numbered(shown, first + 1, width=500)}"
+    return f"{mark}Most like it are these lines:\n{numbered(shown, first + 1, width=500)}"

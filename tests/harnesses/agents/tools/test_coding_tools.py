@@ -17,9 +17,10 @@ import trio
 
 from harnesses.agents.sandbox import Sandbox
 from harnesses.agents.tools import coding_tools as coding
-from harnesses.agents.tools import confined_files
+from harnesses.agents.tools import folder_walk
 from harnesses.agents.tools.coding_tools import coding_tools
-from harnesses.agents.tools.confined_files import ConfinedFolder, OutsideFolder
+from harnesses.agents.tools.confined_files import ConfinedFolder
+from harnesses.agents.tools.folder_walk import OutsideFolder
 from harnesses.agents.tools.nearest_text import show_nearest
 from harnesses.agents.tools.tool import ToolError, ToolSetting
 from harnesses.errors import HarnessMisuse
@@ -276,7 +277,7 @@ def test_a_link_that_is_swapped_in_during_the_walk_leads_nowhere(swapping):
 def test_a_link_that_is_swapped_in_between_the_look_and_the_opening_is_not_followed(place, monkeypatch, part):
     (place / "door").mkdir()
     (place / "door" / "secret.txt").write_text("inside")
-    look = confined_files._link_at
+    look = folder_walk._link_at
 
     def swap(folder: int, name: str) -> str | None:
         found = look(folder, name)
@@ -286,7 +287,7 @@ def test_a_link_that_is_swapped_in_between_the_look_and_the_opening_is_not_follo
             here.symlink_to(place.parent if part == "door" else place.parent / part)
         return found
 
-    monkeypatch.setattr(confined_files, "_link_at", swap)
+    monkeypatch.setattr(folder_walk, "_link_at", swap)
     with pytest.raises(ToolError):
         ConfinedFolder(place).read("door/secret.txt")
     assert (place / "door").resolve() == place.parent or (place / "door" / part).is_symlink()
@@ -444,6 +445,67 @@ def test_a_patch_moves_no_file_onto_another(place):
 
     coding.apply_patch(move.format("*** Delete File: src/a.py\n"), setting(place))
     assert (place / "src" / "a.py").read_text() == "1st\nsecond\n"
+
+
+@pytest.mark.parametrize("other", ["./notes.txt", "src/../notes.txt", "new/../notes.txt", "{root}/notes.txt", "link.txt"])
+def test_a_patch_that_spells_a_file_in_two_ways_makes_both_changes(place, other):
+    (place / "link.txt").symlink_to("notes.txt")
+    other = other.format(root=place)
+    if other.startswith("new/"):
+        (place / "new").mkdir()
+    hunks = ("*** Update File: notes.txt\n@@\n-first\n+1", f"*** Update File: {other}\n@@\n-second\n+2")
+
+    coding.apply_patch("\n".join(["*** Begin Patch", *hunks, "*** End Patch"]), setting(place))
+
+    assert (place / "notes.txt").read_text() == "1\n2\n"
+
+
+def test_a_patch_does_not_add_a_file_twice_in_two_spellings(place):
+    adds = ("*** Add File: new/a.txt\n+1", "*** Add File: new/../new/a.txt\n+2")
+
+    with pytest.raises(ToolError, match=r"adds 'new/\.\./new/a.txt', which exists"):
+        coding.apply_patch("\n".join(["*** Begin Patch", *adds, "*** End Patch"]), setting(place))
+
+    assert not (place / "new").exists()
+
+
+_WITH_SECRET = 'host = "db"\npassword = "hunter2hunter2"\nport = 1\n'
+_SHOWN = _WITH_SECRET.replace("hunter2hunter2", "[REDACTED]")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda place: coding.write("conf.py", _SHOWN.replace("port = 1", "port = 2"), place),
+        lambda place: coding.edit("conf.py", "port = 1", 'port = 2\npassword = "[REDACTED]"', place),
+        lambda place: coding.apply_patch(
+            "*** Begin Patch\n*** Update File: conf.py\n@@\n-port = 1\n+port = [REDACTED]\n*** End Patch",
+            place,
+        ),
+        lambda place: coding.apply_patch(
+            "*** Begin Patch\n*** Delete File: conf.py\n*** Add File: conf.py\n+password = '[REDACTED]'\n*** End Patch", place
+        ),
+    ],
+)
+def test_a_mark_is_not_written_over_the_secret_that_it_stands_for(place, change):
+    (place / "conf.py").write_text(_WITH_SECRET)
+
+    with pytest.raises(ToolError, match=r"'conf.py' was not changed: .* a secret that you are not shown.*; "):
+        change(setting(place))
+
+    assert (place / "conf.py").read_text() == _WITH_SECRET
+
+
+def test_an_edit_of_a_line_with_a_mark_is_told_what_it_stands_for(place):
+    (place / "conf.py").write_text(_WITH_SECRET)
+
+    with pytest.raises(ToolError, match=r"is not in 'conf.py'. .*stands for a secret that you are not shown"):
+        coding.edit("conf.py", _SHOWN, "", setting(place))
+
+    coding.edit("conf.py", "port = 1", "port = 2", setting(place))
+    coding.write("docs.md", "shown as [REDACTED]\n", setting(place))
+    coding.write("docs.md", "shown as [REDACTED], [REDACTED]\n", setting(place))
+    assert (place / "conf.py").read_text() == _WITH_SECRET.replace("port = 1", "port = 2")
 
 
 def test_the_nearest_lines_of_a_large_file_are_found_in_bounded_time(place):
