@@ -30,7 +30,7 @@ from harnesses.agents.model.messages import (
 from harnesses.agents.model.price_table import ModelPrice
 from harnesses.agents.model.provider import ModelProvider
 from harnesses.agents.model.retry_policy import Reaction, RetryPolicy, reaction_to
-from harnesses.agents.model.sound_answer import sound_answer
+from harnesses.agents.model.sound_answer import SoundCalls, sound_answer
 from harnesses.agents.model.token_estimate import estimate_text, estimate_tokens
 from harnesses.diagnostics.program_log import get_logger
 
@@ -132,13 +132,17 @@ class _Request:
 
     async def _stream(self, scope: trio.CancelScope) -> ModelResponse:
         response: ModelResponse | None = None
+        sound: SoundCalls | None = None
         async with self.model.provider.stream(self.request) as events:
             async for event in events:
                 deadline = trio.current_time() + self.timeout_s
                 if deadline > scope.deadline + _DEADLINE_S:
                     scope.deadline = deadline
                 if isinstance(event, ModelResponse):
-                    event = response = sound_answer(self.request, event)
+                    event = response = sound_answer(self.request, event, sound)
+                elif isinstance(event, ToolCallDelta):
+                    sound = sound or SoundCalls(self.request)
+                    event = sound.delta(event)
                 if self.tell is not None:
                     self.tell(event)
                 if not isinstance(event, ModelResponse):

@@ -16,7 +16,7 @@ from itertools import count
 
 from attrs import evolve
 
-from harnesses.agents.model.messages import ModelRequest, ModelResponse, ModelUsage, ToolCall
+from harnesses.agents.model.messages import ModelRequest, ModelResponse, ModelUsage, ToolCall, ToolCallDelta
 
 MOST_TOKENS = 100_000_000
 """Higher counts of a single call are not believed; the largest context is 10 million tokens."""
@@ -31,10 +31,14 @@ def counted(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS else 0
 
 
-def sound_answer(request: ModelRequest, response: ModelResponse) -> ModelResponse:
-    """Return the answer to a request with its token counts, ids and names made sound."""
+def sound_answer(request: ModelRequest, response: ModelResponse, sound: SoundCalls | None = None) -> ModelResponse:
+    """Return the answer to a request with its token counts, ids and names made sound.
+
+    Args:
+        sound: has made the streamed parts of its calls sound; None if none were streamed.
+    """
     message = response.message
-    calls = tuple(_sound_calls(request, message.calls)) if message.calls else ()
+    calls = tuple((sound or SoundCalls(request)).calls(message.calls)) if message.calls else ()
     usage = _sound_usage(response.usage)
     if calls == message.calls and usage == response.usage:
         return response
@@ -54,14 +58,35 @@ def _sound_usage(usage: ModelUsage) -> ModelUsage:
     )
 
 
-def _sound_calls(request: ModelRequest, calls: tuple[ToolCall, ...]) -> Iterator[ToolCall]:
-    known = {call.id for message in request.messages for call in message.calls}
-    new_ids = (id for number in count(len(known) + 1) if (id := f"call_{number}") not in known)
-    offered = {tool.name for tool in request.tools}
-    for call in calls:
-        id = call.id if _ID.fullmatch(call.id) and call.id not in known else next(new_ids)
-        known.add(id)
-        yield evolve(call, id=id, name=_sound_name(call.name, offered))
+class SoundCalls:
+    """The ids and names of the calls of one answer: the same in its streamed parts and in the answer."""
+
+    def __init__(self, request: ModelRequest) -> None:
+        self._known = {call.id for message in request.messages for call in message.calls}
+        self._numbers = count(len(self._known) + 1)
+        self._offered = {tool.name for tool in request.tools}
+        self._streamed = dict[str, str]()
+
+    def delta(self, event: ToolCallDelta) -> ToolCallDelta:
+        """Return a streamed part with the id that its call has in the answer."""
+        id = self._streamed.get(event.call_id)
+        if id is None:
+            id = self._streamed[event.call_id] = self._new_id(event.call_id)
+        name = event.name and _sound_name(event.name, self._offered)
+        return event if (id, name) == (event.call_id, event.name) else ToolCallDelta(id, name, event.arguments)
+
+    def calls(self, calls: tuple[ToolCall, ...]) -> Iterator[ToolCall]:
+        """Yield the calls of the answer; of several with one id, the first has been streamed."""
+        streamed = dict(self._streamed)
+        for call in calls:
+            id = streamed.pop(call.id, "") or self._new_id(call.id)
+            yield evolve(call, id=id, name=_sound_name(call.name, self._offered))
+
+    def _new_id(self, given: str) -> str:
+        is_kept = _ID.fullmatch(given) and given not in self._known
+        id = given if is_kept else next(id for number in self._numbers if (id := f"call_{number}") not in self._known)
+        self._known.add(id)
+        return id
 
 
 def _sound_name(name: str, offered: Collection[str]) -> str:

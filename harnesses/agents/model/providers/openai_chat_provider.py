@@ -196,7 +196,7 @@ class ChunkReader:
     _id: str = ""
     _text: list[str] = field(factory=list[str])
     _thinking: list[str] = field(factory=list[str])
-    _calls: dict[int, _Call] = field(factory=dict[int, _Call])
+    _calls: dict[int, list[_Call]] = field(factory=dict[int, list[_Call]])
     _usage: dict[str, Any] = field(factory=dict[str, Any])
     _finish: str = ""
     _is_refused: bool = False
@@ -240,16 +240,22 @@ class ChunkReader:
             yield ToolCallDelta(call.id, call.name, arguments)
 
     def _call(self, said: _CallDelta) -> _Call:
-        """Return the call that a delta belongs to. Without an index, one with another id or a name begins a new call."""
+        """Return the call that a delta belongs to.
+
+        Without an index, one with another id or a name begins a new call; with one, another id beside a name does, since some
+        servers give every call the index 0.
+        """
         index = said.index
         name = (said.function.name if said.function else None) or ""
         if index is None:
             last = max(self._calls, default=-1)
-            is_new = last < 0 or (said.id or self._calls[last].id) != self._calls[last].id or (bool(name) and not said.id)
+            known = self._calls[last][-1].id if last >= 0 else ""
+            is_new = last < 0 or (said.id or known) != known or (bool(name) and not said.id)
             index = last + 1 if is_new else last
-        if index not in self._calls:
-            self._calls[index] = _Call(id=said.id or f"call_{self._id}_{index}")
-        call = self._calls[index]
+        calls = self._calls.setdefault(index, [])
+        call = next((one for one in calls if one.id == said.id), None) or (calls[-1] if calls else None)
+        if call is None or (said.id and name and call.id != said.id):
+            calls.append(call := _Call(id=said.id or f"call_{self._id}_{index}"))
         call.name = call.name or name
         return call
 
@@ -257,7 +263,8 @@ class ChunkReader:
         """See `AnswerReader.finish`."""
         calls = tuple(
             ToolCall(id=call.id, name=call.name, arguments="".join(call.written) or "{}")
-            for _, call in sorted(self._calls.items())
+            for _, several in sorted(self._calls.items())
+            for call in several
         )
         thinking = "".join(self._thinking)
         stop = StopReason.REFUSAL if self._is_refused else _STOPS.get(self._finish, StopReason.OTHER)

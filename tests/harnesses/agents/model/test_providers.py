@@ -404,6 +404,27 @@ def test_calls_of_a_server_without_indexes_and_ids_are_told_apart() -> None:
     assert response.stop_reason is StopReason.TOOL_USE
 
 
+def test_calls_of_a_server_that_gives_each_the_index_0_are_told_apart_by_their_ids() -> None:
+    chunk = '{"id":"c","choices":[{"delta":{"tool_calls":[{"index":0,%s"function":{%s"arguments":"%s"}}]}}]}'
+    deltas, response = read(
+        ChunkReader("openai-chat", "asked"),
+        chunk % ('"id":"t1",', '"name":"read",', "{"),
+        chunk % ("", "", "}"),
+        chunk % ('"id":"t2",', '"name":"list",', "["),
+        chunk % ("", "", "]"),
+        chunk % ('"id":"t1",', '"name":"read",', " "),
+        chunk % ('"id":"t2-of-this-piece",', "", " "),
+        '{"id":"c","choices":[{"delta":{},"finish_reason":"tool_calls"}]}',
+        "[DONE]",
+    )
+
+    assert [(call.id, call.name, call.arguments) for call in response.message.calls] == [
+        ("t1", "read", "{} "),
+        ("t2", "list", "[] "),
+    ]
+    assert [delta.call_id for delta in deltas if isinstance(delta, ToolCallDelta)] == ["t1", "t1", "t2", "t2", "t1", "t2"]
+
+
 def test_an_answer_of_responses_is_read() -> None:
     deltas, response = read(
         ItemReader("openai", "asked"),

@@ -10,9 +10,10 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harnesses.agents.model.messages import Message, ModelRequest, ModelUsage, Role, ToolCall, ToolDefinition
+from harnesses.agents.model.messages import Message, ModelRequest, ModelUsage, Role, ToolCall, ToolCallDelta, ToolDefinition
 from harnesses.agents.model.model_client import ModelClient
 from harnesses.agents.model.sound_answer import MOST_TOKENS, sound_answer
+from tests.harnesses.agents.chat.scripted_model import scripted
 from tests.harnesses.agents.model.provider_dialects import REQUEST, Dialect, each_dialect
 from tests.harnesses.agents.model.raw_server import raw_server
 from tests.harnesses.agents.model.scripted_provider import response
@@ -51,6 +52,18 @@ def test_ids_and_names_that_are_well_formed_are_kept() -> None:
     answer = evolve(response(), message=Message(role=Role.ASSISTANT, calls=calls))
 
     assert sound_answer(asked(()), answer) is answer
+
+
+async def test_what_is_streamed_of_a_call_has_the_id_and_name_that_are_recorded() -> None:
+    calls = (ToolCall(id="a b", name="look up", arguments="{}"), ToolCall(id="c1", name="look_up", arguments="{}"))
+    given = evolve(response(), message=Message(role=Role.ASSISTANT, calls=calls))
+    told = list[object]()
+
+    call = await ModelClient([(scripted(given), "m")]).call(asked((ToolCall(id="c1", name="look_up"),)), tell=told.append)
+
+    streamed = [(event.call_id, event.name) for event in told if isinstance(event, ToolCallDelta)]
+    assert streamed == [(one.id, one.name) for one in call.response.message.calls]
+    assert streamed == [("call_2", "unknown_look_up"), ("call_3", "look_up")]
 
 
 def test_the_parts_of_a_usage_are_no_more_than_the_whole() -> None:
