@@ -16,10 +16,12 @@ Biometrika 78 (1991) 301; Holm, Scandinavian Journal of Statistics 6 (1979) 65; 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from itertools import combinations, pairwise, product
 from math import comb, exp, inf, lgamma, log, sqrt
 from random import Random
 from statistics import NormalDist
+from typing import Any
 
 from attrs import frozen
 
@@ -148,9 +150,23 @@ def interval_of_sum(values: Sequence[float], count: int, level: float) -> Interv
     """Return the sum of `count` further such values, by bootstrap; None of fewer than five."""
     if len(values) < 5 or not count:
         return None
-    random = Random(_SEED)
-    sums = [sum(random.choices(values, k=count)) for _ in range(INTERVAL_RESAMPLES)]
+    sums = _drawn_sums(values, count)
     return Interval(quantile(sums, level / 2), quantile(sums, 1 - level / 2))
+
+
+def _drawn_sums(values: Sequence[float], count: int) -> list[float]:
+    """Return sums of `count` values drawn with replacement, one for each resample.
+
+    NumPy, which comes with pandas, draws the same numbers ten times as fast.
+    """
+    try:
+        numpy: Any = import_module("numpy")
+    except ImportError:
+        random = Random(_SEED)
+        return [sum(random.choices(values, k=count)) for _ in range(INTERVAL_RESAMPLES)]
+    random, known = numpy.random.RandomState([_SEED]), numpy.array(values)
+    draws = ((random.random_sample(count) * len(values)).astype(int) for _ in range(INTERVAL_RESAMPLES))
+    return [float(numpy.cumsum(known[each])[-1]) for each in draws]
 
 
 def judged(chances: Sequence[float | None], level: float = LEVEL) -> list[float | None]:

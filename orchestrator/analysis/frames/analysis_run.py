@@ -48,11 +48,12 @@ class Run:
 
     def __init__(self, source: Source, location: str) -> None:
         self.location, self.source = location, source
-        temporary = mkdtemp(prefix="orchestrator-analysis-")
-        self._remove = finalize(self, shutil.rmtree, temporary, ignore_errors=True)
-        self._db: DuckDBPyConnection = connect(Path(temporary))
+        self._temporary = mkdtemp(prefix="orchestrator-analysis-")
+        self._remove = finalize(self, shutil.rmtree, self._temporary, ignore_errors=True)
+        self._db: DuckDBPyConnection = connect(Path(self._temporary))
         self._bad: tuple[BadLine, ...] | None = None
         self._unmade: dict[str, Callable[[Source], str]] = {"records": _records, **FRAMES, **PARTS}
+        self._viewed: dict[str, Callable[[Source], str]] = {}
         self._has_functions = False
         self._more_memory = list(MORE_MEMORY)
         try:
@@ -67,14 +68,26 @@ class Run:
         self._make(tuple(self._unmade), is_lazy=True)
         return self._db
 
+    def expect(self, *parts: str) -> None:
+        """Prepare for questions that need all records of a store, and these parts of the steps (see `copied_columns`).
+
+        A large store is then read once for all of them, by several processes; without it, each query reads what it needs.
+        """
+        if isinstance(self.source, StoreSource) and self.source.copy_columns(frozenset(parts), Path(self._temporary)):
+            for name, text in self._viewed.items():
+                self._within_memory(partial(self._db.execute, f"CREATE OR REPLACE VIEW {name} AS {text(self.source)}"))
+
     def _make(self, names: Iterable[str], *, is_lazy: bool = False) -> None:
         """Create views and their inputs. All of them take 0.1 s; some, for a long log, a pass over it."""
         for name in names:
             for one in (*MADE_OF.get(name, ()), name):
                 if one in self._unmade:
-                    text = self._unmade.pop(one)(self.source)
+                    made_of = self._unmade.pop(one)
+                    text = made_of(self.source)
                     self._need_functions(text)
                     kind = "TEMP TABLE" if one in KEPT and not is_lazy else "VIEW"
+                    if kind == "VIEW":
+                        self._viewed[one] = made_of
                     statement = f"CREATE {kind} {one} AS {text}"
                     self._within_memory(partial(self._db.execute, statement))
 

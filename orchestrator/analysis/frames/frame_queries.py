@@ -150,16 +150,37 @@ _TOOK = ("work", "agent", "effects", "waiting", "held")
 _TOOK_US = "STRUCT(" + ", ".join(f'"{name}" BIGINT' for name in (*_TOOK, "commit")) + ")"
 
 
+_TIMES = ", ".join(
+    f"CASE WHEN took_us IS NOT NULL THEN coalesce(took_us.{name}, 0) / 1e6 END AS {name}_s" for name in _TOOK
+)
+
+
 def _steps(source: Source) -> str:
     fields = typed("input:JSON output:JSON delta:JSON summary:VARCHAR consumed:BIGINT[]") | {"took_us": _TOOK_US}
-    parts = ", ".join(
-        f"CASE WHEN took_us IS NOT NULL THEN coalesce(took_us.{name}, 0) / 1e6 END AS {name}_s" for name in _TOOK
-    )
     return f"""
-        SELECT seq, "timestamp", run, harness, attempt, step AS step_number, input, output, delta, summary, {parts},
+        SELECT seq, "timestamp", run, harness, attempt, step AS step_number, input, output, delta, summary, {_TIMES},
                took_us."commit" / 1e6 AS previous_commit_s, consumed
         FROM ({source.own(("step",), fields)})
     """
+
+
+def _step_heads(source: Source) -> str:
+    return f"""
+        SELECT seq, "timestamp", run, harness, attempt, step AS step_number FROM ({source.own(("step",), {})})
+    """
+
+
+def _step_times(source: Source) -> str:
+    return f"""
+        SELECT seq, "timestamp", run, harness, attempt, step AS step_number, {_TIMES},
+               took_us."commit" / 1e6 AS previous_commit_s
+        FROM ({source.own(("step",), {"took_us": _TOOK_US})})
+    """
+
+
+def _step_results(source: Source) -> str:
+    read = source.results({"input": "JSON", "output": "JSON", "delta": "JSON"})
+    return f'SELECT seq, "timestamp", run, harness, attempt, step AS step_number, input, output, delta FROM ({read})'
 
 
 def _events(source: Source) -> str:
@@ -236,7 +257,12 @@ MADE_OF: Mapping[str, tuple[str, ...]] = {
     "feature_standing": ("feature_steps", "features"),
 }
 """The inputs of frames besides the source, in order of creation."""
-PARTS: Mapping[str, Callable[[Source], str]] = {"feature_steps": steps_query}
-"""Inputs that are not frames themselves."""
+PARTS: Mapping[str, Callable[[Source], str]] = {
+    "feature_steps": steps_query,
+    "step_heads": _step_heads,
+    "step_times": _step_times,
+    "step_results": _step_results,
+}
+"""Inputs that are not frames themselves: the last three have the steps, with no more of their bodies than a question needs."""
 KEPT = frozenset({"feature_steps", "features"})
 """Small results of wide queries: computed once where possible, since recomputing them with others exhausts the memory."""

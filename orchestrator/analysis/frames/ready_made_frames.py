@@ -45,8 +45,12 @@ def exact(text: str) -> str:
 def steps_query(source: Source) -> str:
     """Return the query for steps that can be a try, with their fields extracted; a small part of all steps."""
     return f"""
-        SELECT {_HEAD}, delta, took_us, given, json_transform(output, '{_SAID}') AS said
-        FROM (SELECT *, json_transform(input, '{_GIVEN}') AS given FROM ({source.own(("step",), _FIELDS)}))
+        SELECT {_HEAD}, took_us, given,
+               -- A try changes nothing in its delta that is looked for but the standing of features.
+               CASE WHEN given.kind IN ('turn', 'recheck', 'recover') AND given.task IS NULL AND given.streamed IS NULL
+                    AND NOT contains(delta::VARCHAR, 'standings') THEN NULL ELSE delta END AS delta,
+               json_transform(output, '{_SAID}') AS said
+        FROM (SELECT *, json_transform(input, '{_GIVEN}') AS given FROM ({source.results(_FIELDS)}))
         WHERE given.kind IS NOT NULL OR given.streamed IS NOT NULL
     """
 
@@ -227,7 +231,7 @@ def told(source: Source) -> str:
     return f"""
         SELECT * FROM (
             SELECT *, TRY_CAST(said.time AS TIMESTAMP) AS time, {exact("said.equity")} AS equity, {exact("said.cash")} AS cash
-            FROM (SELECT *, json_transform(output, '{_TRADED}') AS said FROM ({source.own(("step",), _STEP_FIELDS)}))
+            FROM (SELECT *, json_transform(output, '{_TRADED}') AS said FROM ({source.results(_STEP_FIELDS)}))
         ) WHERE time IS NOT NULL AND equity IS NOT NULL AND cash IS NOT NULL AND said.risk IS NOT NULL
             AND TRY_CAST(said.drawdown AS DOUBLE) IS NOT NULL
     """

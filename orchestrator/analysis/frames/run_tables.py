@@ -72,6 +72,7 @@ _GATHERED = f"""
 @once_a_run
 def gather(run: Run) -> None:
     """Create the tables `gathered`, `heard` and `lives`, unless they exist."""
+    run.expect("work")
     if not run.source.stands(_sweep(run)) and not run.source.stands(_sweep(run, is_last=True)):
         raise AssertionError("a prepared sweep must be valid")
     _derive(run)
@@ -85,6 +86,7 @@ def outline(run: Run) -> None:
     if not isinstance(run.source, StoreSource):
         gather(run)
     elif run not in _derived:
+        run.expect()
         rest = tuple(kind for kind in KINDS if kind not in _TOLD)
         read = run.source.own(_TOLD, {"cause": "VARCHAR", "id": "VARCHAR"}), run.source.sweep(rest, {})
         run.carry_out(f"{_GATHERED} FROM ({' UNION ALL BY NAME '.join(read)}) GROUP BY harness, attempt")
@@ -134,8 +136,9 @@ def say(run: Run) -> None:
     run.rows(f"CREATE OR REPLACE TEMP TABLE said AS {run.source.own(_TOLD, FIELDS)}")
 
 
-OWN = "(SELECT s.* FROM steps s JOIN remaining r ON r.harness = s.harness WHERE s.step_number > r.copied)"
-"""The steps that the harness made itself; needs `look`."""
+_OWN = "(SELECT s.* FROM {} s JOIN remaining r ON r.harness = s.harness WHERE s.step_number > r.copied)"
+OWN_HEADS, OWN_TIMES = _OWN.format("step_heads"), _OWN.format("step_times")
+"""The steps that the harness made itself, when, and with their times; needs `look`."""
 _SHOWN = 5
 """Limit on the harnesses that get a sentence each."""
 _REMAINING = """
@@ -160,7 +163,7 @@ _KEPT = """
 """
 _CUT = """
     INSERT INTO kept SELECT l.harness, l.attempt, min(s."timestamp"), any_value(coalesce(l.ended, l.last)), count(*) - 1
-    FROM ({lived}) l JOIN (SELECT harness, attempt, "timestamp" FROM steps) s
+    FROM ({lived}) l JOIN (SELECT harness, attempt, "timestamp" FROM step_heads) s
         ON s.harness = l.harness AND s.attempt = l.attempt
     WHERE NOT l.is_whole GROUP BY l.harness, l.attempt
 """

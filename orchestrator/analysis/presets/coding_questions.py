@@ -5,9 +5,12 @@ Invariant: a projection is derived from observations and states its uncertainty,
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import datetime
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
+from typing import Any
 
 from attrs import field, frozen
 
@@ -64,6 +67,8 @@ class Worked:
     end: datetime
     """Time of the last step."""
     is_going_on: bool
+    projected: Interval | None
+    """Seconds until the remaining features have passed, at the pace so far; None if there are too few observations."""
 
     def of(self, status: str) -> list[Feature]:
         """Return the features with a status."""
@@ -95,19 +100,10 @@ class Worked:
         """Number of features that can still be worked on."""
         return len(self.of("pending"))
 
-    @property
-    def projected(self) -> Interval | None:
-        """Seconds until the remaining features have passed, at the pace so far; None if there are too few observations."""
-        passes = [change.at for change in self.changes if change.event == "passed"]
-        if not self.is_going_on or not self.left:
-            return None
-        gaps = [(after - before).total_seconds() for before, after in pairwise([self.begin, *passes])]
-        return interval_of_sum(gaps, self.left, PROJECTED)
-
 
 def has_lists(run: Run) -> bool:
     """Return whether a run may work on feature lists or tasks; a fast check, while the frames need full passes."""
-    return bool(run.rows("SELECT 1 FROM steps WHERE json_type(input, '$.kind') = 'VARCHAR' LIMIT 1"))
+    return bool(run.rows("SELECT 1 FROM step_results WHERE json_type(input, '$.kind') = 'VARCHAR' LIMIT 1"))
 
 
 def worked(run: Run, harness: str | None = None) -> list[Worked]:
@@ -131,15 +127,18 @@ def worked(run: Run, harness: str | None = None) -> list[Worked]:
     spans = {
         name: (begin, end, status in _GOING_ON)
         for name, begin, end, status in run.rows(
-            """SELECT harness, min(s."timestamp"), max(s."timestamp"), any_value(status) FROM steps s
+            """SELECT harness, min(s."timestamp"), max(s."timestamp"), any_value(status) FROM step_heads s
                JOIN harnesses h USING (harness) WHERE list_contains(?, harness) GROUP BY harness""",
             [sorted({row[0] for row in standings})],
         )
     }
-    return [
-        _of_one(name, [row for row in standings if row[0] == name], [row for row in tries if row[0] == name], *span)
-        for name, span in sorted(spans.items())
-    ]
+    of_each, tries_of = _by_harness(standings), _by_harness(tries)
+    return [_of_one(name, of_each[name], tries_of.get(name, []), *span) for name, span in sorted(spans.items())]
+
+
+def _by_harness(rows: Sequence[tuple[Any, ...]]) -> dict[str, list[Any]]:
+    """Return rows that are in the order of their harnesses, by harness."""
+    return {name: list(group) for name, group in groupby(rows, key=itemgetter(0))}
 
 
 def _of_one(
@@ -159,8 +158,15 @@ def _of_one(
         if bool(passed) is (feature in passing):
             continue
         passing ^= {feature}
-        known = sum(1 for first in listed if first <= step)
-        changes.append(Change(at, step, feature, "passed" if passed else "set_back", len(passing), known))
+        changes.append(Change(at, step, feature, "passed" if passed else "set_back", len(passing), bisect_right(listed, step)))
     what = "tasks" if any(row[5] in _TASKS for row in tries) else "features"
     features = [Feature(*row[1:9], one_line(row[9], 300)) for row in standings]
-    return Worked(name, what, features, changes, begin, end, is_going_on)
+    left = sum(one.status == "pending" for one in features)
+    projected = _projected(begin, changes, left) if is_going_on and left else None
+    return Worked(name, what, features, changes, begin, end, is_going_on, projected)
+
+
+def _projected(begin: datetime, changes: Sequence[Change], left: int) -> Interval | None:
+    passes = [change.at for change in changes if change.event == "passed"]
+    gaps = [(after - before).total_seconds() for before, after in pairwise([begin, *passes])]
+    return interval_of_sum(gaps, left, PROJECTED)

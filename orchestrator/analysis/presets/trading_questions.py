@@ -266,7 +266,7 @@ def _walk(run: Run, harness: str | None) -> None:
         SELECT harness, step_number, time, said.equity AS equity, said.cash::DOUBLE AS cash,
                coalesce(len(said.refused), 0) AS refused
         FROM (SELECT harness, step_number, TRY_CAST(said.time AS TIMESTAMP) AS time, said
-              FROM (SELECT harness, step_number, json_transform(output, '{_SAID}') AS said FROM steps
+              FROM (SELECT harness, step_number, json_transform(output, '{_SAID}') AS said FROM step_results
                     WHERE harness = coalesce(?, harness)))
         WHERE time IS NOT NULL AND TRY_CAST(said.equity AS DOUBLE) IS NOT NULL AND TRY_CAST(said.cash AS DOUBLE) IS NOT NULL
         """,
@@ -286,7 +286,7 @@ def _traded(run: Run) -> list[tuple[Any, ...]]:
             SELECT *, json_extract_string(output, '$.fills[0].fill.fill_id') IS NOT NULL AS is_filled,
                    json_type(output, '$.adopted') = 'OBJECT' AS is_adopted,
                    coalesce(regexp_matches(input::VARCHAR, {_SPLIT}), false) AS is_split
-            FROM (SELECT harness, step_number, input, output FROM steps SEMI JOIN walked USING (harness, step_number))
+            FROM (SELECT harness, step_number, input, output FROM step_results SEMI JOIN walked USING (harness, step_number))
         ) WHERE is_filled OR is_adopted OR is_split ORDER BY harness, step_number
         """
     )

@@ -9,7 +9,7 @@ from attrs import define, field, frozen
 
 from orchestrator.analysis.answers.statistics import BATCHES, LEAST, LENGTH
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.frames.run_tables import OWN, look
+from orchestrator.analysis.frames.run_tables import OWN_TIMES, look
 from orchestrator.analysis.presets.coding_questions import has_lists
 from orchestrator.analysis.presets.trading_questions import accounts
 
@@ -82,7 +82,7 @@ def sides(run: Run, harness: str | None = None) -> dict[str, Side]:
         name: Side(name, status, attempts, steps)
         for name, status, attempts, steps in run.rows(
             f"""SELECT harness, status, attempt, coalesce(steps, 0) FROM (SELECT harness, status, attempt FROM harnesses)
-                LEFT JOIN (SELECT harness, count(*) AS steps FROM {OWN} GROUP BY harness) USING (harness) ORDER BY harness"""
+                LEFT JOIN (SELECT harness, count(*) AS steps FROM {OWN_TIMES} GROUP BY harness) USING (harness) ORDER BY harness"""
         )
         if harness in (None, name)
     }
@@ -106,7 +106,7 @@ def _add_steps(run: Run, found: Mapping[str, Side]) -> None:
                    epoch("timestamp" - lag("timestamp") OVER (PARTITION BY harness, attempt ORDER BY step_number))
                        - coalesce(held_s, 0) AS step_interval_s,
                    work_s - waiting_s AS work_s, nullif(agent_s, 0) AS agent_s, previous_commit_s AS commit_s
-            FROM {OWN}
+            FROM {OWN_TIMES}
         ), placed AS (
             SELECT *, row_number() OVER (PARTITION BY harness ORDER BY step_number) - 1 AS place,
                    count(*) OVER (PARTITION BY harness) AS every FROM taken

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from orchestrator.analysis.answers.answer import Answer, Cell, Table, listed, money, seconds, share, shown, times
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.frames.run_tables import OWN, look, what_is_gone, what_was_copied
+from orchestrator.analysis.frames.run_tables import OWN_TIMES, look, what_is_gone, what_was_copied
 from orchestrator.analysis.presets.coding_questions import has_lists
 from orchestrator.analysis.questions.record_scan import harnesses
 
@@ -71,6 +71,7 @@ class Tries:
 
 def answer(run: Run, *, harness: str | None = None) -> Answer:
     """Return what was spent, and on what."""
+    run.expect("results")
     look(run)
     names = harnesses(run, harness)
     every, tries = _harnesses(run, harness), _tries(run, harness)
@@ -103,8 +104,8 @@ def _harnesses(run: Run, harness: str | None) -> list[Row]:
     rows = run.rows(
         f"""
         WITH made AS (SELECT harness, sum(work_s) AS work_s, sum(agent_s) AS agent_s,
-                             sum(effects_s) AS effects_s, sum(waiting_s) AS waiting_s FROM {OWN} GROUP BY harness),
-        every AS (SELECT harness, count(*) AS steps FROM steps GROUP BY harness),
+                             sum(effects_s) AS effects_s, sum(waiting_s) AS waiting_s FROM {OWN_TIMES} GROUP BY harness),
+        every AS (SELECT harness, count(*) AS steps FROM step_heads GROUP BY harness),
         charged AS (SELECT harness, sum(turns)::BIGINT AS turns, sum(tool_calls)::BIGINT AS tool_calls,
                            sum(tokens)::BIGINT AS tokens, sum(money) AS money FROM ({_SPENT}) GROUP BY harness),
         told AS (SELECT harness, count(*) FILTER (is_try) AS turns, sum(tool_calls)::BIGINT AS tool_calls,
@@ -187,7 +188,7 @@ def _pools(run: Run) -> list[Row]:
 def _crashes(run: Run, harness: str | None) -> list[Row]:
     rows = run.rows(
         """
-        WITH lasts AS (SELECT harness, attempt, max("timestamp") AS last FROM steps GROUP BY harness, attempt)
+        WITH lasts AS (SELECT harness, attempt, max("timestamp") AS last FROM step_heads GROUP BY harness, attempt)
         SELECT harness, count(*), count(*) FILTER (crashed), coalesce(sum(steps) FILTER (crashed), 0)::BIGINT,
                coalesce(sum(greatest(epoch(ended - coalesce(last, started)), 0)) FILTER (crashed), 0),
                coalesce(sum(restart_delay_s), 0)

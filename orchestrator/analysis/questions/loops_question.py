@@ -16,6 +16,7 @@ from orchestrator.analysis.answers.answer import Answer, Table, moment, times
 from orchestrator.analysis.frames.analysis_run import Run
 from orchestrator.analysis.frames.run_tables import what_is_gone
 from orchestrator.analysis.questions.record_scan import harnesses
+from orchestrator.analysis.sources import StoreSource
 from orchestrator.text.terminal_text import one_line
 
 AGAIN, UNCHANGED = 5, 20
@@ -42,6 +43,11 @@ _LOOKS = """
            coalesce(delta::VARCHAR, '{}') = '{}' AS is_unchanged
     FROM steps WHERE list_contains(?, harness)
 """
+_COPIED = """
+    CREATE OR REPLACE TEMP TABLE loop_looks AS
+    SELECT list_position(?, harness)::INTEGER AS place, step, same, "similar", is_unchanged
+    FROM ({loops}) WHERE list_contains(?, harness)
+"""
 _MARKS = """
     CREATE OR REPLACE TEMP TABLE loop_marks AS
     SELECT place, step, ({bits} + CASE WHEN is_unchanged THEN {unchanged} ELSE 0 END)::UTINYINT AS marks
@@ -61,6 +67,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
     Raises:
         UsageError: there is no such harness.
     """
+    run.expect("loops")
     names = harnesses(run, harness)
     every: list[tuple[Any, ...]] = [(names[row[0] - 1], *row[1:]) for row in _found(run, names)]
     found = told_once(every)[:_MOST]
@@ -72,7 +79,8 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
 
 def _found(run: Run, names: list[str]) -> list[tuple[Any, ...]]:
     """Return the longest loops of each kind. Computed in small parts, so that a million outputs need little memory."""
-    run.rows(_LOOKS, [names, names])
+    loops = run.source.loops() if isinstance(run.source, StoreSource) else None
+    run.rows(_LOOKS if loops is None else _COPIED.format(loops=loops), [names, names])
     bits = " + ".join(
         f'CASE WHEN "{kind}" = lag("{kind}", {period}) OVER one THEN {bit} ELSE 0 END'
         for kind, period, bit in _KINDS

@@ -39,6 +39,7 @@ _TRADING_NOTE = (
 
 def answer(run: Run, *, harness: str | None = None) -> Answer:
     """Return the progress of each harness."""
+    run.expect("results")
     lists, books = worked(run, harness), accounts(run, harness)
     kinds = {one.harness: one.what for one in lists} | {one.harness: "trading" for one in books}
     every = _harnesses(run, harness)
@@ -192,12 +193,14 @@ def _said_of(one: Account) -> str:
 
 
 def _counters(run: Run, names: Sequence[str]) -> list[Row]:
+    if not names:
+        return []
     rows = run.rows(
         """
         SELECT harness, entry.key AS counter, arg_max(entry.value, step_number), max(step_number) FROM (
             SELECT harness, step_number,
                    unnest(map_entries(json_transform(json_extract(delta, '$.set'), '"MAP(VARCHAR, JSON)"'))) AS entry
-            FROM steps WHERE list_contains(?, harness) AND json_type(delta, '$.set') = 'OBJECT'
+            FROM step_results WHERE list_contains(?, harness) AND json_type(delta, '$.set') = 'OBJECT'
         ) WHERE json_type(entry.value) IN ('UBIGINT', 'BIGINT', 'DOUBLE') GROUP BY harness, counter ORDER BY harness, counter
         """,
         [list(names)],

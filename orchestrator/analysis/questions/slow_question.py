@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator.analysis.answers.answer import Answer, Cell, Table, moment, number, seconds, share
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.frames.run_tables import OWN, gather, look, what_is_gone
+from orchestrator.analysis.frames.run_tables import OWN_TIMES, gather, look, what_is_gone
 from orchestrator.analysis.questions.record_scan import harnesses
 
 MOST = 20
@@ -22,7 +22,7 @@ _STEPS = f"""
     ), slowest AS (
         SELECT harness, step_number, attempt, "timestamp", work_s, agent_s, effects_s, waiting_s,
                round(greatest(0, work_s - agent_s - effects_s - waiting_s), 6) AS own_s
-        FROM {OWN} WHERE work_s > 0 AND list_contains(?, harness) ORDER BY work_s DESC, seq LIMIT ?
+        FROM {OWN_TIMES} WHERE work_s > 0 AND list_contains(?, harness) ORDER BY work_s DESC, seq LIMIT ?
     )
     SELECT s.*, u.median FROM slowest s LEFT JOIN usual u ON u.harness = s.harness ORDER BY work_s DESC, "timestamp"
 """
@@ -30,7 +30,7 @@ _SINCE = """
     WITH took AS (
         SELECT harness, step_number, attempt, s."timestamp" AS "timestamp", seq,
                date_diff('microsecond', coalesce(lag(s."timestamp") OVER one, began), s."timestamp") / 1e6 AS took_s
-        FROM (SELECT seq, "timestamp", harness, attempt, step_number FROM steps) s
+        FROM (SELECT seq, "timestamp", harness, attempt, step_number FROM step_heads) s
         JOIN (SELECT harness, attempt, began FROM lives WHERE is_started) USING (harness, attempt)
         WHERE list_contains(?, harness) WINDOW one AS (PARTITION BY harness, attempt ORDER BY seq)
     ), usual AS (SELECT harness, quantile_cont(took_s, 0.5) AS median FROM took GROUP BY harness)
@@ -38,11 +38,11 @@ _SINCE = """
     FROM took JOIN usual USING (harness) WHERE took_s > 0 ORDER BY took_s DESC, seq LIMIT ?
 """
 _AGENTS = f"""
-    SELECT harness, step_number, attempt, "timestamp", agent_s, work_s FROM {OWN}
+    SELECT harness, step_number, attempt, "timestamp", agent_s, work_s FROM {OWN_TIMES}
     WHERE agent_s > 0 AND list_contains(?, harness) ORDER BY agent_s DESC, seq LIMIT ?
 """
 _COMMITS = f"""
-    SELECT harness, step_number - 1, attempt, "timestamp", previous_commit_s FROM {OWN}
+    SELECT harness, step_number - 1, attempt, "timestamp", previous_commit_s FROM {OWN_TIMES}
     WHERE previous_commit_s > 0 AND list_contains(?, harness) ORDER BY previous_commit_s DESC, seq LIMIT ?
 """
 _EFFECTS = """
@@ -52,7 +52,7 @@ _EFFECTS = """
 _STALLS = """
     WITH moments AS (
         SELECT harness, attempt, "timestamp" AS moment, step_number AS step FROM (
-            SELECT harness, attempt, "timestamp", step_number FROM steps WHERE list_contains($names, harness))
+            SELECT harness, attempt, "timestamp", step_number FROM step_heads WHERE list_contains($names, harness))
         UNION ALL SELECT harness, attempt, began, after_step FROM lives WHERE is_started AND list_contains($names, harness)
         UNION ALL SELECT harness, attempt, coalesce(ended, CASE WHEN ended_by IS NULL THEN $now END, last), last_step + 1
         FROM lives WHERE is_started AND list_contains($names, harness)

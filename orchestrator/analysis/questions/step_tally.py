@@ -37,7 +37,7 @@ _LATENCIES = """
 _SINCE = """
     SELECT harness, quantile_cont(took, {quantiles}) FROM (
         SELECT harness, date_diff('microsecond', coalesce(lag("timestamp") OVER one, began), "timestamp") / 1e6 AS took
-        FROM (SELECT seq, "timestamp", harness, attempt FROM steps)
+        FROM (SELECT seq, "timestamp", harness, attempt FROM step_heads)
         JOIN (SELECT harness, attempt, began FROM lives WHERE is_started) USING (harness, attempt)
         WHERE {where} WINDOW one AS (PARTITION BY harness, attempt ORDER BY seq)
     ) GROUP BY GROUPING SETS ((harness), ())

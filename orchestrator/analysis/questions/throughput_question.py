@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrator.analysis.answers.answer import Answer, Cell, Table, moment, number, seconds, share, times
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.frames.run_tables import OWN, look, what_is_gone, what_was_copied
+from orchestrator.analysis.frames.run_tables import OWN_HEADS, look, what_is_gone, what_was_copied
 from orchestrator.analysis.questions.record_scan import harnesses
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
@@ -26,16 +26,16 @@ _TREND = 0.2
 _FEW = 20
 """Minimum number of steps in a half for a statement on the trend."""
 _SPAN = f"""
-    SELECT epoch_us(min("timestamp")), epoch_us(max("timestamp")), count(*) FROM {OWN} WHERE list_contains(?, harness)
+    SELECT epoch_us(min("timestamp")), epoch_us(max("timestamp")), count(*) FROM {OWN_HEADS} WHERE list_contains(?, harness)
 """
 _COUNTED = f"""
     SELECT harness, (epoch_us("timestamp") // $length) * $length AS begin, count(*)
-    FROM (SELECT harness, "timestamp" FROM {OWN}) WHERE list_contains($names, harness)
+    FROM (SELECT harness, "timestamp" FROM {OWN_HEADS}) WHERE list_contains($names, harness)
     GROUP BY GROUPING SETS ((harness, begin), (begin)) ORDER BY harness NULLS FIRST, begin
 """
 _HALVES = f"""
     SELECT harness, count(*) FILTER (us <= middle), count(*) FILTER (us > middle), any_value(half) FROM (
-        SELECT harness, epoch_us("timestamp") AS us FROM {OWN} WHERE list_contains($names, harness)
+        SELECT harness, epoch_us("timestamp") AS us FROM {OWN_HEADS} WHERE list_contains($names, harness)
     ) JOIN (
         SELECT harness, (epoch_us(min(since)) + epoch_us(max(until))) / 2 AS middle,
                (epoch_us(max(until)) - epoch_us(min(since))) / 2e6 AS half
@@ -45,7 +45,7 @@ _HALVES = f"""
 _BETWEEN = f"""
     SELECT before, "timestamp", after_name, harness FROM (
         SELECT "timestamp", harness, lag("timestamp") OVER one AS before, lag(harness) OVER one AS after_name
-        FROM (SELECT "timestamp", harness, seq FROM {OWN}) WHERE list_contains(?, harness)
+        FROM (SELECT "timestamp", harness, seq FROM {OWN_HEADS}) WHERE list_contains(?, harness)
         WINDOW one AS (ORDER BY "timestamp", seq)
     ) WHERE before IS NOT NULL AND "timestamp" > before ORDER BY "timestamp" - before DESC, before LIMIT ?
 """

@@ -34,7 +34,7 @@ _ANY_MESSAGE = 'SELECT 1 FROM ({messages}) WHERE harness = ? OR "from" = ? LIMIT
 """What the frame takes a pass over all steps for, to find out which messages they have consumed."""
 _MADE = """
     SELECT m.seq, max(s.step_number) FROM (SELECT seq, sender, "timestamp" AS at FROM messages WHERE list_contains(?, seq)) m
-    LEFT JOIN (SELECT harness, "timestamp" AS at, step_number FROM steps WHERE list_contains(?, harness)) s
+    LEFT JOIN (SELECT harness, "timestamp" AS at, step_number FROM step_heads WHERE list_contains(?, harness)) s
     ON s.harness = m.sender AND s.at < m.at GROUP BY m.seq
 """
 """Query for the sender's last step before each message. By time and not by `seq`, since earlier versions recorded a message

@@ -81,6 +81,9 @@ class LogSource:
     def own(self, kinds: Sequence[str], fields: Mapping[str, str]) -> str:
         return self._own(self.survey, kinds, fields)
 
+    def results(self, fields: Mapping[str, str]) -> str:
+        return self.own(("step",), fields)
+
     def sweep(self, kinds: Sequence[str], fields: Mapping[str, str]) -> str:
         self._swept = self._known or self._likely or self.survey
         return self._own(self._swept, kinds, fields)

@@ -85,6 +85,9 @@ class ParquetSource:
     def own(self, kinds: Sequence[str], fields: Mapping[str, str]) -> str:
         return f"SELECT {_HEADER}{from_body(fields)} FROM exported WHERE kind IN ({among(kinds)})"
 
+    def results(self, fields: Mapping[str, str]) -> str:
+        return self.own(("step",), fields)
+
     def sweep(self, kinds: Sequence[str], fields: Mapping[str, str]) -> str:
         return self.own(kinds, fields)
 

@@ -53,6 +53,10 @@ class Source(Protocol):
         """
         ...
 
+    def results(self, fields: Mapping[str, str]) -> str:
+        """Return `own` for steps; `input`, `output` and `delta` may lack what the frames of ready-made harnesses do not read."""
+        ...
+
     def sweep(self, kinds: Sequence[str], fields: Mapping[str, str]) -> str:
         """Return a query for the same that is optimised for one full pass: slower to start, faster to finish.
 
@@ -75,6 +79,11 @@ class Source(Protocol):
     def close(self) -> None:
         """Release the resources of the source."""
         ...
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return columns as a select list."""
+    return ", ".join(map(named, names))
 
 
 def from_body(fields: Mapping[str, str], *, numbers: str = "body", texts: str = "body") -> str:

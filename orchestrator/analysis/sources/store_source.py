@@ -6,6 +6,7 @@ the last `seq` at the time of opening are not read; text is redacted.
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -14,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harnesses.redaction.redactor import redact_text
+from orchestrator.analysis.sources.copied_columns import LEAST, STEP_FIELDS, Columns, copied
 from orchestrator.analysis.sources.duckdb_session import cleaned, load_sqlite, named, quoted
-from orchestrator.analysis.sources.source_reading import RECORD, among, from_body, is_text, kind_of
+from orchestrator.analysis.sources.source_reading import RECORD, among, from_body, is_text, kind_of, listed
 from orchestrator.events import stored_kinds
 from orchestrator.store.file.open_files import read_no_more, reading_beside
 from orchestrator.store.sqlite.sqlite_file import open_reader, translated
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
 # wrong side for a join.
 _COLUMNS = """seq, time_us, attempt, step, kind, body, (SELECT name FROM harnesses h WHERE h.id = r.harness) AS name,
     (SELECT run FROM claims c WHERE c.harness = r.harness AND c.epoch = r.epoch) AS run"""
-_OF_STEPS = frozenset({"input", "output", "delta", "summary", "ticks", "governance", "took_us", "consumed"})
-"""All fields that the body of a step can have; others are not searched for."""
 
 
 class StoreSource:
@@ -44,32 +44,66 @@ class StoreSource:
         self._db: DuckDBPyConnection | None = None
         with closing(open_reader(self._path)) as db, translated(self.location):
             db.execute("BEGIN")
-            (self._last_seq,) = db.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()
+            self._first_seq, self._last_seq = db.execute(
+                "SELECT coalesce(min(seq), 1), coalesce(max(seq), 0) FROM records"
+            ).fetchone()
             names = [name for (name,) in db.execute("SELECT name FROM harnesses")]
         self._records = "records"
+        self._columns: Columns | None = None
         self._secret_names = [(name, shown) for name in names if (shown := redact_text(name)) != name]
 
     def prepare(self, db: DuckDBPyConnection) -> None:
         load_sqlite(db)
-        # With more threads the extension sometimes crashes, or returns part of a value:
-        # https://github.com/duckdb/duckdb-sqlite/issues/176
-        db.execute("SET threads = 1")
         self._db = db
+        self._read_alone()
         file = self._path if reading_beside(self._path, self._move) else self._copied()
         db.execute(f"ATTACH {quoted(str(file))} AS store (TYPE sqlite, READ_ONLY)")
 
+    def copy_columns(self, parts: frozenset[str], folder: Path) -> bool:
+        """Copy a large store into columns, with these parts of steps; return whether queries have changed.
+
+        Args:
+            parts: see `copied_columns`.
+            folder: where the copy is kept; whoever calls this removes it.
+        """
+        has = self._columns.parts if self._columns is not None else None
+        if self._last_seq - self._first_seq + 1 < LEAST or (has is not None and parts <= has):
+            return False
+        columns = copied(self._path, self._first_seq, self._last_seq, parts | (has or frozenset[str]()), folder)
+        if columns is None or self._db is None:
+            return False
+        self._columns = columns
+        self._db.execute(f"SET threads = {len(os.sched_getaffinity(0))}")
+        return True
+
     def own(self, kinds: Sequence[str], fields: Mapping[str, str]) -> str:
+        if self._columns is not None and self._columns.holds(kinds, fields):
+            return self._columns.own(kinds, fields)
         return self._of(kinds, fields, self._rows)
 
+    def results(self, fields: Mapping[str, str]) -> str:
+        if self._columns is not None and "results" in self._columns.parts:
+            return self._columns.own(("step",), fields)
+        return self.own(("step",), fields)
+
     def sweep(self, kinds: Sequence[str], fields: Mapping[str, str]) -> str:
+        if self._columns is not None and self._columns.holds(kinds, fields):
+            return self._columns.own(kinds, fields)
         return self._of(kinds, fields, self._all_rows)
 
     def stands(self, swept: tuple[int, int] | None) -> bool:
         return swept is not None
 
     def but(self, kinds: Sequence[str]) -> str:
+        if self._columns is not None and "step" in kinds:
+            return self._columns.bodies(f"kind NOT IN ({among(kinds)})")
+        self._read_alone()
         which = f"kind NOT IN ({among(stored_kinds(kinds))})" if kinds else "true"
-        return f"SELECT {_listed(RECORD)}, json({cleaned('body')}) AS body FROM ({self._rows(which)})"
+        return f"SELECT {listed(RECORD)}, json({cleaned('body')}) AS body FROM ({self._rows(which)})"
+
+    def loops(self) -> str | None:
+        """Return a query for the checksums of the outputs of steps; None if there is no copy that has them."""
+        return self._columns.loops() if self._columns is not None and "loops" in self._columns.parts else None
 
     def near(self, harness: str, first: int, last: int) -> StoreSource:
         """Return a source of the steps and effects of some steps of one harness alone, found by the store's indexes."""
@@ -78,8 +112,17 @@ class StoreSource:
         found = " UNION ".join(f"SELECT seq FROM {index} WHERE {which}" for index in ("step_index", "effect_index"))
         tail = f"SELECT seq FROM records WHERE seq > (SELECT indexed_seq FROM meta) AND {which}"
         near = copy(self)
+        near._columns = None
         near._records = f"(SELECT * FROM records WHERE seq IN ({found} UNION {tail}))"
         return near
+
+    def _read_alone(self) -> None:
+        """Have the engine use one thread: with more, the extension sometimes crashes, or returns part of a value.
+
+        Source: https://github.com/duckdb/duckdb-sqlite/issues/176
+        """
+        if self._db is not None:
+            self._db.execute("SET threads = 1")
 
     def close(self) -> None:
         read_no_more(self._path, self._move)
@@ -89,13 +132,15 @@ class StoreSource:
 
     def _of(self, kinds: Sequence[str], fields: Mapping[str, str], rows: Callable[[str], str]) -> str:
         if not fields:  # Bodies are not even read.
-            return f"SELECT {_listed(RECORD)} FROM ({self._all_rows(f'kind IN ({among(stored_kinds(kinds))})')})"
+            self._read_alone()
+            return f"SELECT {listed(RECORD)} FROM ({self._all_rows(f'kind IN ({among(stored_kinds(kinds))})')})"
+        self._read_alone()
         parts: list[str] = []
         others = [kind for kind in kinds if kind != "step"]
         if others:
             parts.append(self._picked(self._rows(f"kind IN ({among(stored_kinds(others))})"), fields, fields))
         if "step" in kinds:
-            held = {name: type for name, type in fields.items() if name in _OF_STEPS}
+            held = {name: type for name, type in fields.items() if name in STEP_FIELDS}
             parts.append(self._picked(rows("kind = 'step'"), fields, held))
         return " UNION ALL ".join(parts)
 
@@ -104,9 +149,9 @@ class StoreSource:
         lacking = {name: type for name, type in fields.items() if name not in held}
         read = from_body(held, numbers="raw", texts="body")
         nulls = "".join(f", NULL::{type} AS {named(name)}" for name, type in lacking.items())
-        listed = _listed((*RECORD, *fields))
+        wanted = listed((*RECORD, *fields))
         return f"""
-            SELECT {listed} FROM (SELECT *{read}{nulls} FROM (
+            SELECT {wanted} FROM (SELECT *{read}{nulls} FROM (
                 SELECT * EXCLUDE (body), body AS raw, {_cleaned(held)} AS body FROM ({rows})
             ))
         """
@@ -168,6 +213,3 @@ def _cleaned(fields: Mapping[str, str]) -> str:
         return f"""CASE WHEN contains(body, '"summary":') THEN {cleaned("body")} END"""
     return cleaned("body") if texts else "NULL::VARCHAR"
 
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(named, names))
