@@ -150,9 +150,7 @@ _TOOK = ("work", "agent", "effects", "waiting", "held")
 _TOOK_US = "STRUCT(" + ", ".join(f'"{name}" BIGINT' for name in (*_TOOK, "commit")) + ")"
 
 
-_TIMES = ", ".join(
-    f"CASE WHEN took_us IS NOT NULL THEN coalesce(took_us.{name}, 0) / 1e6 END AS {name}_s" for name in _TOOK
-)
+_TIMES = ", ".join(f"CASE WHEN took_us IS NOT NULL THEN coalesce(took_us.{name}, 0) / 1e6 END AS {name}_s" for name in _TOOK)
 
 
 def _steps(source: Source) -> str:

@@ -41,7 +41,9 @@ MEASURES = (
     Measure("tokens", _SETTLED.format(field="tokens"), lambda amount: number(round(amount))),
     Measure("tokens", "SELECT harness, step_number, tokens AS amount FROM drawn_tries", lambda amount: number(round(amount))),
     Measure(
-        "of working time", "SELECT harness, step_number, work_s - waiting_s AS amount FROM step_times WHERE work_s > 0", seconds
+        "of working time",
+        "SELECT harness, step_number, work_s - waiting_s AS amount FROM step_times WHERE work_s > 0",
+        seconds,
     ),
 )
 """The first measure with recorded amounts is drawn."""

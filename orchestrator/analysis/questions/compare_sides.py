@@ -82,7 +82,8 @@ def sides(run: Run, harness: str | None = None) -> dict[str, Side]:
         name: Side(name, status, attempts, steps)
         for name, status, attempts, steps in run.rows(
             f"""SELECT harness, status, attempt, coalesce(steps, 0) FROM (SELECT harness, status, attempt FROM harnesses)
-                LEFT JOIN (SELECT harness, count(*) AS steps FROM {OWN_TIMES} GROUP BY harness) USING (harness) ORDER BY harness"""
+                LEFT JOIN (SELECT harness, count(*) AS steps FROM {OWN_TIMES} GROUP BY harness) USING (harness)
+                ORDER BY harness"""
         )
         if harness in (None, name)
     }

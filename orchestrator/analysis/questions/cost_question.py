@@ -26,6 +26,8 @@ _SPENT = f"""
            TRY_CAST(json_extract_string(spent, '$.working_time_s') AS DOUBLE) AS working_time_s
     FROM budgets WHERE spent IS NOT NULL
 """
+_TIMES = ", ".join(f"sum(round({part}_s * 1e6)::BIGINT) / 1e6 AS {part}_s" for part in ("work", "agent", "effects", "waiting"))
+"""Sums of times, exact: microseconds are whole."""
 _HARNESSES = ("harness", "steps", "work_s", "agent_s", "effects_s", "waiting_s", "turns", "tool_calls", "tokens", "money")
 _PASSED = (
     *("harness", "passed", "tries", "money_per_pass", "tokens_per_pass", "agent_per_pass_s", "try_per_pass_s"),
@@ -103,8 +105,7 @@ def _harnesses(run: Run, harness: str | None) -> list[Row]:
     worked = "" if has_lists(run) else "AND false"
     rows = run.rows(
         f"""
-        WITH made AS (SELECT harness, sum(work_s) AS work_s, sum(agent_s) AS agent_s,
-                             sum(effects_s) AS effects_s, sum(waiting_s) AS waiting_s FROM {OWN_TIMES} GROUP BY harness),
+        WITH made AS (SELECT harness, {_TIMES} FROM {OWN_TIMES} GROUP BY harness),
         every AS (SELECT harness, count(*) AS steps FROM step_heads GROUP BY harness),
         charged AS (SELECT harness, sum(turns)::BIGINT AS turns, sum(tool_calls)::BIGINT AS tool_calls,
                            sum(tokens)::BIGINT AS tokens, sum(money) AS money FROM ({_SPENT}) GROUP BY harness),
@@ -139,8 +140,8 @@ def _tries(run: Run, harness: str | None) -> list[Tries]:
         )
         SELECT harness, feature, any_value(s.status = 'passed' AND s.passed_step > r.copied),
                count(*) FILTER (t.is_try), count(*) FILTER (in_vain),
-               sum(t.money), sum(t.tokens)::BIGINT, sum(t.agent_s), sum(took_s), sum(t.money) FILTER (in_vain),
-               sum(t.tokens) FILTER (in_vain)::BIGINT, coalesce(sum(t.agent_s) FILTER (in_vain), 0)
+               sum(t.money), sum(t.tokens)::BIGINT, fsum(t.agent_s), fsum(took_s), sum(t.money) FILTER (in_vain),
+               sum(t.tokens) FILTER (in_vain)::BIGINT, coalesce(fsum(t.agent_s) FILTER (in_vain), 0)
         FROM tries t JOIN feature_standing s USING (harness, feature) JOIN remaining r USING (harness)
         WHERE t.step_number > r.copied AND harness = coalesce(?, harness)
         GROUP BY harness, feature ORDER BY harness, feature

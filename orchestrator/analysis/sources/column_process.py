@@ -112,7 +112,7 @@ def _slim(parts: frozenset[str]) -> Callable[[bytes], bytes | None]:
     raw = " ".join([*(["took_us consumed"] if "work" in parts else []), *(["delta"] if "results" in parts else [])])
     if not raw:
         return lambda body: None
-    read = msgspec.json.Decoder(_only("Body", raw, _RESULTS if "results" in parts else {})).decode
+    read: Callable[[bytes], Any] = msgspec.json.Decoder(_only("Body", raw, _RESULTS if "results" in parts else {})).decode
     write = msgspec.json.Encoder().encode
 
     def slim(body: bytes) -> bytes:
@@ -140,7 +140,7 @@ def _clean(kind: Sequence[str], bodies: Sequence[bytes | None], *, with_steps: b
     """Return the bodies that may hold secrets without them, each in its place."""
     clean: list[bytes | None] = [None] * len(bodies)
     places = [place for place, body in enumerate(bodies) if body is not None and (with_steps or kind[place] != "step")]
-    texts = [str(bodies[place], "utf-8") for place in places]
+    texts = [str(bodies[place] or b"", "utf-8") for place in places]
     for at in set(suspects(texts)):
         clean[places[at]] = encode_private(redact(decode(texts[at]))).encode()
     return clean

@@ -1,7 +1,7 @@
 """A copy of a large store's records in columns, from which DuckDB answers: Parquet files in the temporary folder of a run.
 
 DuckDB reads a SQLite file with one thread, and takes ten times as long for a JSON body in it as for one in Parquet. So several
-processes (`column_process.py`) each copy a range of `seq`, with the parts of the bodies of steps that the questions at hand need:
+processes (`column_process.py`) each copy a range of `seq`, with the parts of the steps' bodies that the questions need:
 
 (none)      who made each step, and when
 work        `took_us` and `consumed`
@@ -19,6 +19,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from subprocess import DEVNULL
 
 import msgspec
 from attrs import frozen
@@ -28,14 +29,14 @@ from orchestrator.analysis.sources.source_reading import RECORD, among, from_bod
 
 LEAST = 20_000
 """Minimum number of records for a copy: for fewer, starting a process takes longer than reading them as they are."""
-_SHARE = 25_000
+SHARE = 25_000
 """Minimum number of records for a process."""
 _MOST_PROCESSES = 8
 STEP_FIELDS = frozenset({"input", "output", "delta", "summary", "ticks", "governance", "took_us", "consumed"})
 """All fields that the body of a step can have; others are not searched for."""
 _BOOT = """
 import json, sys
-boot = json.loads(sys.stdin.buffer.readline())
+boot = json.loads(sys.argv[1])
 sys.path[:] = boot["path"]
 from orchestrator.analysis.sources.column_process import copy
 copy(boot)
@@ -64,11 +65,13 @@ class Columns:
 
     def bodies(self, which: str) -> str:
         """Return a query for `RECORD` and the body of records other than steps."""
-        return f"SELECT {listed(RECORD)}, json(coalesce(clean, body)) AS body FROM {self._files} WHERE kind <> 'step' AND {which}"
+        return (
+            f"SELECT {listed(RECORD)}, json(coalesce(clean, body)) AS body FROM {self._files} WHERE kind <> 'step' AND {which}"
+        )
 
     def loops(self) -> str:
         """Return a query for the checksums of outputs, and whether a step has changed nothing."""
-        return f'SELECT {listed(RECORD)}, same, "similar", is_unchanged FROM {self._files} WHERE kind = \'step\''
+        return f"SELECT {listed(RECORD)}, same, \"similar\", is_unchanged FROM {self._files} WHERE kind = 'step'"
 
     @property
     def _files(self) -> str:
@@ -81,11 +84,11 @@ class Columns:
         return f"SELECT *{from_body(fields, numbers='body', texts='text')} FROM ({rows})"
 
 
-def copied(path: Path, first: int, last: int, parts: frozenset[str], folder: Path) -> Columns | None:
+def copy_records(path: Path, first: int, last: int, parts: frozenset[str], folder: Path) -> Columns | None:
     """Copy the records of a store, `first` to `last`; return None if a process has failed, and everything is read as it is."""
     if "results" in parts:
         parts |= {"work"}
-    processes = max(1, min(len(os.sched_getaffinity(0)), _MOST_PROCESSES, (last - first + 1) // _SHARE))
+    processes = max(1, min(len(os.sched_getaffinity(0)), _MOST_PROCESSES, (last - first + 1) // SHARE))
     bounds = [first + (last - first + 1) * place // processes for place in range(processes + 1)]
     name = "-".join(("columns", *sorted(parts)))
     files = tuple(str(folder / f"{name}-{place}.parquet") for place in range(processes))
@@ -93,14 +96,16 @@ def copied(path: Path, first: int, last: int, parts: frozenset[str], folder: Pat
         {"path": sys.path, "store": str(path), "first": begin, "last": end - 1, "parts": sorted(parts), "file": file}
         for begin, end, file in zip(bounds, bounds[1:], files, strict=False)
     ]
-    running = [_started(boot) for boot in boots]
-    codes = [process.wait() for process in running]
-    return None if any(codes) else Columns(files, parts)
-
-
-def _started(boot: Mapping[str, object]) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen([sys.executable, "-I", "-c", _BOOT], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    assert process.stdin is not None
-    with process.stdin as pipe:
-        pipe.write(msgspec.json.encode(boot) + b"\n")
-    return process
+    running: list[subprocess.Popen[bytes]] = []
+    try:
+        for boot in boots:
+            words = [sys.executable, "-I", "-c", _BOOT, msgspec.json.encode(boot).decode()]
+            running.append(subprocess.Popen(words, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL))
+        is_whole = not any(process.wait() for process in running)
+    except OSError:
+        is_whole = False
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+    return Columns(files, parts) if is_whole else None

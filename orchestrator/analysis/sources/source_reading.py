@@ -54,7 +54,7 @@ class Source(Protocol):
         ...
 
     def results(self, fields: Mapping[str, str]) -> str:
-        """Return `own` for steps; `input`, `output` and `delta` may lack what the frames of ready-made harnesses do not read."""
+        """Return `own` for steps; `input`, `output` and `delta` may lack what frames of ready-made harnesses do not read."""
         ...
 
     def sweep(self, kinds: Sequence[str], fields: Mapping[str, str]) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harnesses.redaction.redactor import redact_text
-from orchestrator.analysis.sources.copied_columns import LEAST, STEP_FIELDS, Columns, copied
+from orchestrator.analysis.sources.copied_columns import LEAST, STEP_FIELDS, Columns, copy_records
 from orchestrator.analysis.sources.duckdb_session import cleaned, load_sqlite, named, quoted
 from orchestrator.analysis.sources.source_reading import RECORD, among, from_body, is_text, kind_of, listed
 from orchestrator.events import stored_kinds
@@ -59,6 +59,11 @@ class StoreSource:
         file = self._path if reading_beside(self._path, self._move) else self._copied()
         db.execute(f"ATTACH {quoted(str(file))} AS store (TYPE sqlite, READ_ONLY)")
 
+    @property
+    def copied(self) -> Columns | None:
+        """The copy that queries read, if there is one."""
+        return self._columns
+
     def copy_columns(self, parts: frozenset[str], folder: Path) -> bool:
         """Copy a large store into columns, with these parts of steps; return whether queries have changed.
 
@@ -69,7 +74,7 @@ class StoreSource:
         has = self._columns.parts if self._columns is not None else None
         if self._last_seq - self._first_seq + 1 < LEAST or (has is not None and parts <= has):
             return False
-        columns = copied(self._path, self._first_seq, self._last_seq, parts | (has or frozenset[str]()), folder)
+        columns = copy_records(self._path, self._first_seq, self._last_seq, parts | (has or frozenset[str]()), folder)
         if columns is None or self._db is None:
             return False
         self._columns = columns
@@ -133,7 +138,9 @@ class StoreSource:
     def _of(self, kinds: Sequence[str], fields: Mapping[str, str], rows: Callable[[str], str]) -> str:
         if not fields:  # Bodies are not even read.
             self._read_alone()
-            return f"SELECT {listed(RECORD)} FROM ({self._all_rows(f'kind IN ({among(stored_kinds(kinds))})')})"
+            # Of a table without rows, the extension sometimes fails to count them.
+            rows = self._all_rows if self._last_seq else self._rows
+            return f"SELECT {listed(RECORD)} FROM ({rows(f'kind IN ({among(stored_kinds(kinds))})')})"
         self._read_alone()
         parts: list[str] = []
         others = [kind for kind in kinds if kind != "step"]
@@ -212,4 +219,3 @@ def _cleaned(fields: Mapping[str, str]) -> str:
     if texts == {"summary"}:
         return f"""CASE WHEN contains(body, '"summary":') THEN {cleaned("body")} END"""
     return cleaned("body") if texts else "NULL::VARCHAR"
-

@@ -13,7 +13,6 @@ from cyclopts import App, Parameter
 
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
-from orchestrator.cli.operate.live_verbs import give
 from orchestrator.cli.verb_options import USUAL, Common, Name, Words, print_all
 from orchestrator.operating.approval_answers import approval_fields, asker_to_reopen, respond, said_before, stamp_or_none
 from orchestrator.status import Shown, known_approvals
@@ -74,6 +73,8 @@ def reopen(id: RequestId, /, *, by: By = None, reason: Words = "", start: bool =
     asker = asker_to_reopen(store, id)
     _answer(id, "reopened", by, reason, common)
     if start:
+        from orchestrator.cli.operate.live_verbs import give
+
         return give(store, asker, "start", as_json=common.json)
     streams.say(f"{asker} asks again when it is started again: {ways_to_start(store, asker)}")
     return ExitCode.OK

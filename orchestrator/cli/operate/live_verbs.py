@@ -24,9 +24,6 @@ from orchestrator.lifecycle import ENDED, Status
 from orchestrator.records import HarnessRecord
 from orchestrator.status import shown_status
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
-from orchestrator.telemetry.metric_export import text_of
-from orchestrator.telemetry.metric_figures import families
-from orchestrator.telemetry.stored_spans import stored_snapshot
 from orchestrator.text.command_hints import command, way_to_resume
 from orchestrator.text.terminal_text import CAUSE_WIDTH, one_line
 from orchestrator.text.value_lines import json_line
@@ -206,12 +203,20 @@ def metrics(*, common: Common = USUAL) -> int:
         reader.last_seq()  # refuses what is not there, and what is no store
         is_owned = any(record.owned for record in reader.harnesses())
         replies = list(ask_all(reader.path, "GET", "/metrics"))
-        text = _text_of(replies, store) if replies else text_of(families(stored_snapshot(reader))).decode()
+        text = _text_of(replies, store) if replies else _stored_text(reader)
     if not replies:
         who = "the program that runs" if is_owned else "no program runs"
         streams.say(f"{who} on {store}{' takes no questions' if is_owned else ''}: this is what its records tell")
     print_all(_json_lines(text) if common.json else text.splitlines())
     return ExitCode.OK
+
+
+def _stored_text(reader: SqliteReader) -> str:
+    from orchestrator.telemetry.metric_export import text_of
+    from orchestrator.telemetry.metric_figures import families
+    from orchestrator.telemetry.stored_spans import stored_snapshot
+
+    return text_of(families(stored_snapshot(reader))).decode()
 
 
 def _text_of(replies: list[Reply], store: str) -> str:

@@ -40,6 +40,27 @@ SELECT {", ".join(f"coalesce(sum({which}), 0)" for which in INDEXES.values())}
 FROM records WHERE seq <= (SELECT indexed_seq FROM meta)
 """
 """How many records each index has entries for."""
+_MATCHED = """
+SELECT count(*), coalesce(sum({which} AND r.harness = i.harness AND r.step = i.step), 0)
+FROM {index} i LEFT JOIN records r ON r.seq = i.seq AND r.seq <= (SELECT indexed_seq FROM meta)
+"""
+"""How many entries an index has, and how many of them have a record."""
+_IN_TURN = """
+SELECT NOT EXISTS (
+    SELECT 1 FROM (SELECT min(step) AS first, max(step) AS last, count(*) AS count FROM step_index GROUP BY harness)
+    WHERE last - first + 1 <> count OR NOT (:is_pruned OR first = 1)
+) AND NOT EXISTS (
+    SELECT 1 FROM step_index a JOIN step_index b ON b.harness = a.harness AND b.step = a.step + 1 WHERE b.seq <= a.seq
+) AND NOT EXISTS (
+    SELECT 1 FROM (
+        SELECT step, lag(step, 1, coalesce((SELECT max(step) FROM step_index i WHERE i.harness = r.harness),
+                                           CASE WHEN :is_pruned THEN step - 1 ELSE 0 END))
+                     OVER (PARTITION BY harness ORDER BY seq) AS was
+        FROM records r WHERE seq > (SELECT indexed_seq FROM meta) AND kind = 'step'
+    ) WHERE step <> was + 1
+)
+"""
+"""Whether each step follows the one before, by an index that matches the records; the records would have to be sorted."""
 
 
 def check_rows(db: sqlite3.Connection, account: Account) -> None:
@@ -79,18 +100,28 @@ def _key(key: tuple[Any, ...]) -> str:
 def check_indexes(db: sqlite3.Connection, account: Account) -> None:
     """Check the indexes against the records: views do not show what is missing from an index."""
     counts = db.execute(_COUNTS).fetchone()
+    is_sound = True
     for (index, which), count in zip(INDEXES.items(), counts, strict=True):
-        shown = f"SELECT harness, step, seq FROM {index}"
-        there = f"SELECT harness, step, seq FROM records WHERE seq <= (SELECT indexed_seq FROM meta) AND {which}"
-        extra = [("has an entry that no record has", row) for row in db.execute(f"{shown} EXCEPT {there}")]
         # Entries are unique: if each has a record, and there are as many, then none is lacking.
-        is_whole = not extra and db.execute(f"SELECT count(*) FROM {index}").fetchone()[0] == count
-        lacking = [] if is_whole else [("lacks an entry", row) for row in db.execute(f"{there} EXCEPT {shown}")]
-        for fault, row in (*extra, *lacking):
-            text = f"{index} was edited: for record {row[2]!r} it {fault}; {COPY}"
-            account.add("edited", index, text, row[2] if isinstance(row[2], int) else None)
-    for (seq,) in db.execute(_STEPS, (read_base(db).position,)):
+        if db.execute(_MATCHED.format(index=index, which=which)).fetchone() != (count, count):
+            is_sound = False
+            _compare_index(db, account, index, which)
+    is_pruned = bool(read_base(db).position)
+    if is_sound and db.execute(_IN_TURN, {"is_pruned": is_pruned}).fetchone()[0]:
+        return
+    for (seq,) in db.execute(_STEPS, (is_pruned,)):
         account.add("edited", "record", f"record {seq} is a step that does not follow the one before; {COPY}", seq)
+
+
+def _compare_index(db: sqlite3.Connection, account: Account, index: str, which: str) -> None:
+    """Report the entries of an index that differ from the records."""
+    shown = f"SELECT harness, step, seq FROM {index}"
+    there = f"SELECT harness, step, seq FROM records WHERE seq <= (SELECT indexed_seq FROM meta) AND {which}"
+    extra = [("has an entry that no record has", row) for row in db.execute(f"{shown} EXCEPT {there}")]
+    lacking = [("lacks an entry", row) for row in db.execute(f"{there} EXCEPT {shown}")]
+    for fault, row in (*extra, *lacking):
+        text = f"{index} was edited: for record {row[2]!r} it {fault}; {COPY}"
+        account.add("edited", index, text, row[2] if isinstance(row[2], int) else None)
 
 
 def check_pages(db: sqlite3.Connection, account: Account) -> None:
