@@ -21,6 +21,7 @@ from harnesses.budgets.budget import FIELDS, NOTHING, Budget, Spend
 from harnesses.budgets.spending import Spending
 from harnesses.budgets.usage import REPORTABLE, Usage
 from harnesses.effects.approval import Action
+from harnesses.effects.charged_intent import IntentCharge
 from harnesses.effects.effect import Effect, Errors, Reconcile
 from harnesses.errors import HarnessMisuse
 from harnesses.messages.requests import ASK_TIMEOUT_S
@@ -77,6 +78,7 @@ class AgentRun(Generic[StateT, InputT]):
         errors: Errors = "raise",
         dangerous: bool = False,
         verbatim: Sequence[str] = (),
+        charge: IntentCharge | None = None,
     ) -> AnswerT: ...
 
     @overload
@@ -92,6 +94,7 @@ class AgentRun(Generic[StateT, InputT]):
         errors: Errors = "raise",
         dangerous: bool = False,
         verbatim: Sequence[str] = (),
+        charge: IntentCharge | None = None,
     ) -> AnswerT: ...
 
     async def once(
@@ -106,6 +109,7 @@ class AgentRun(Generic[StateT, InputT]):
         errors: Errors = "raise",
         dangerous: bool = False,
         verbatim: Sequence[str] = (),
+        charge: IntentCharge | None = None,
     ) -> Any:
         """Run an effect of this call as part of the step in progress, and return its result; see `BaseHarness.once`.
 
@@ -118,9 +122,10 @@ class AgentRun(Generic[StateT, InputT]):
             verbatim: parts of the result that are stored as they are, although results are stored without secrets, since
                 something else would be done if they were changed: `response.message.calls.arguments`. A name below a list is
                 that of each item.
+            charge: charged in the commit of the intent, unless the effect is on record: what a tool call counts for.
         """
         how: dict[str, Any] = {"reconcile": reconcile, "idempotent": idempotent, "timeout_s": timeout_s, "approval": approval}
-        how |= {"errors": errors, "dangerous": dangerous, "verbatim": verbatim}
+        how |= {"errors": errors, "dangerous": dangerous, "verbatim": verbatim, "charge": charge}
         return await self._services().once(key, function, args, **how)
 
     def recorded(self, key: str) -> Effect | None:

@@ -4,14 +4,15 @@
     tool ──count_call()─┘
 
 Invariants: what was charged is on disk before the call returns. An agent that is over a limit returns no answer, even if it
-has caught its cancellation. At most one report is in flight; reports that arrive meanwhile are added up. Tool calls that are
-both counted and reported are charged once, as the larger of the two numbers; those within the total of a conversation are
-charged in addition.
+has caught its cancellation. At most one report is in flight; reports that arrive meanwhile are added up. A counted call is
+charged without delay, so that its charge can join the commit of its intent. Tool calls that are both counted and reported are
+charged once, as the larger of the two numbers; those within the total of a conversation are charged in addition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from inspect import Parameter, signature
@@ -63,8 +64,8 @@ class Bill:
 
     Args:
         settled: fields that the harness settles itself, through `spending`.
-        why_no_call: returns why no tool call is left, empty if one is; None if tool calls are not limited. When it is set,
-            each counted call waits until it is charged.
+        why_no_call: returns why no tool call is left beyond a number of admitted ones, empty if one is; None if tool calls are
+            not limited. When it is set, each counted call waits until it is charged.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Bill:
         agent: str,
         settled: Collection[str] = (),
         *,
-        why_no_call: Callable[[], str] | None = None,
+        why_no_call: Callable[[int], str] | None = None,
     ) -> None:
         self.scope = trio.CancelScope()
         """The scope around the agent call; cancelled when a limit is reached."""
@@ -86,7 +87,9 @@ class Bill:
         self.has_reported = False
         """Whether the agent itself has reported anything."""
         self._why_no_call = why_no_call
-        self._calls_counted = self._calls_told = 0
+        self._calls_counted = self._calls_told = self._admitted = 0
+        self._charging: dict[object, Awaitable[object]] = {}
+        """Charges of counted calls that are not on disk yet."""
         self._charger = charger
         self._agent = agent
         self._settled = frozenset(settled)
@@ -94,13 +97,14 @@ class Bill:
         """Reports by conversation, and by the fields that are reserved where they were made."""
         self._under_way: Awaitable[object] | None = None
         self._turns = 1
+        self._more_turns = 0
 
     @property
     def total(self) -> Usage:
         """Usage charged for the call, now and in earlier attempts at the step."""
         if not self.recalled:
             return self.usage
-        return evolve(self.usage + self.recalled, turns=1)
+        return evolve(self.usage + self.recalled, turns=1 + self._more_turns)
 
     @property
     def is_told(self) -> bool:
@@ -113,6 +117,7 @@ class Bill:
         Fields that a surrounding `spending` block has reserved are not charged to the pools again.
         """
         self.has_reported = True
+        self._more_turns += usage.turns
         if not thread:
             usage = evolve(usage, tool_calls=self._new_calls(told=usage.tool_calls))
         self._add(usage, thread)
@@ -121,6 +126,7 @@ class Bill:
         """Add usage that was charged in an earlier attempt."""
         self.has_reported = True
         self.recalled += usage
+        self._more_turns += usage.turns
         # Its turn was charged with its first report.
         self._turns = 0
 
@@ -130,15 +136,48 @@ class Bill:
         Raises:
             BudgetExhausted: a limit is reached; the call must not be made.
         """
+        async with self.call() as call:
+            call.charge()
+            if call.is_limited:
+                await self.settle()
+            call.check()
+
+    @asynccontextmanager
+    async def call(self) -> AsyncGenerator[CallCharge]:
+        """Admit a tool call, which is charged within the block if it begins; refuse it uncharged if none is left.
+
+        Raises:
+            BudgetExhausted: a limit is reached; the call must not be made.
+        """
         if self._why_no_call is not None:
             await self.settle()
-            is_new = self._calls_counted >= self._calls_told
-            if not self.over and is_new and (why := self._why_no_call()):
+            is_new = self._calls_counted + self._admitted >= self._calls_told
+            if not self.over and is_new and (why := self._why_no_call(self._admitted)):
                 self.stop(why)
-        if not self.over and (calls := self._new_calls(counted=1)):
-            self._add(Usage(tool_calls=calls))
-            if self._why_no_call is not None:
-                await self.settle()
+        self.check()
+        self._admitted += 1
+        call = CallCharge(self, is_limited=self._why_no_call is not None)
+        try:
+            yield call
+        finally:
+            if not call.is_made:
+                self._admitted -= 1
+
+    def charge_call(self) -> None:
+        """Charge an admitted tool call without waiting, whatever else is being charged: it joins the next commit."""
+        self._admitted -= 1
+        if calls := self._new_calls(counted=1):
+            place = object()
+            charging = self._submit(Usage(tool_calls=calls), lambda: self._charging.pop(place, None))
+            if charging is not None:
+                self._charging[place] = charging
+
+    def check(self) -> None:
+        """Check that the agent may go on.
+
+        Raises:
+            BudgetExhausted: a limit is reached.
+        """
         if self.over:
             raise BudgetExhausted(self.over)
 
@@ -174,31 +213,62 @@ class Bill:
             OrchestratorError: a report could not be recorded.
         """
         with trio.CancelScope(shield=True):
-            while self._under_way is not None:
-                await self._under_way
+            while self._under_way is not None or self._charging:
+                await (self._under_way or next(iter(self._charging.values())))
 
     def _send(self) -> None:
         (thread, reserved), usage = next(iter(self._pending.items()))
         del self._pending[thread, reserved]
-        turns, self._turns = self._turns, 0
-        settled = False
-
-        def then(charged: Charged) -> None:
-            nonlocal settled
-            settled = True
-            self._charged(charged)
-
-        under_way = self._charger.charge_soon(usage, then, agent=self._agent, turns=turns, thread=thread, settled=reserved)
-        if not settled:
+        if (under_way := self._submit(usage, self._go_on, thread, reserved)) is not None:
             self._under_way = under_way
 
-    def _charged(self, charged: Charged) -> None:
+    def _go_on(self) -> None:
         self._under_way = None
-        self.usage += charged.usage
-        if charged.over:
-            self.stop(charged.over)
         if self._pending:
             self._send()
+
+    def _submit(
+        self, usage: Usage, then: Callable[[], object], thread: str = "", reserved: Collection[str] | None = None
+    ) -> Awaitable[object] | None:
+        """Submit a charge; return what to wait for, None if it is on disk already. `then` is called when it is."""
+        turns, self._turns = self._turns, 0
+        is_charged = False
+
+        def charged(result: Charged) -> None:
+            nonlocal is_charged
+            is_charged = True
+            self.usage += result.usage
+            if result.over:
+                self.stop(result.over)
+            then()
+
+        settled = self._settled | settled_here() if reserved is None else reserved
+        submitted = self._charger.charge_soon(usage, charged, agent=self._agent, turns=turns, thread=thread, settled=settled)
+        return None if is_charged else submitted
+
+
+class CallCharge:
+    """The charge of one tool call, for `AgentRun.once`: it joins the commit of the call's intent."""
+
+    def __init__(self, bill: Bill, *, is_limited: bool) -> None:
+        self._bill = bill
+        self.is_limited = is_limited
+        """Whether tool calls are limited, so that the call waits for its charge."""
+        self.is_made = False
+        """Whether it was charged."""
+
+    def charge(self) -> None:
+        """Charge the call without waiting; once."""
+        self.is_made = True
+        self._bill.charge_call()
+
+    def check(self) -> None:
+        """Check that the call may be made.
+
+        Raises:
+            BudgetExhausted: a limit is reached.
+        """
+        self._bill.check()
 
 
 async def billed(bill: Bill, ask: Callable[[], Awaitable[AnswerT]], *, is_shared: bool = True) -> AnswerT:
@@ -276,11 +346,11 @@ def check_left(till: BudgetAccount, agent: Agent[Any, Any, Any]) -> None:
         raise BudgetExhausted(why)
 
 
-def calls_limit(till: BudgetAccount | None) -> Callable[[], str] | None:
-    """Return a function that tells why no tool call is left (empty while one is); None if they are unlimited or reserved."""
+def calls_limit(till: BudgetAccount | None) -> Callable[[int], str] | None:
+    """Return a function that tells why no tool call is left beyond a number of them; None if unlimited or reserved."""
     if till is None or "tool_calls" in settled_here() or limits(till).tool_calls is None:
         return None
-    return lambda: spent_up(till.accounts(), ("tool_calls",))
+    return lambda admitted: spent_up(till.accounts(), ("tool_calls",), ahead=admitted)
 
 
 def takes_charge(agent: Agent[Any, Any, Any]) -> bool:

@@ -227,13 +227,17 @@ def nearing(pool: str, before: Account, after: Account) -> list[str]:
     return found
 
 
-def spent_up(accounts: Iterable[Account], names: Iterable[str]) -> str:
-    """Return the message of `BudgetExhausted` for the first field that is used up in a pool; empty if none is."""
+def spent_up(accounts: Iterable[Account], names: Iterable[str], *, ahead: int = 0) -> str:
+    """Return the message of `BudgetExhausted` for the first field that is used up in a pool; empty if none is.
+
+    Args:
+        ahead: what is about to be spent, beside what is on record.
+    """
     wanted = set(names)
     for account in accounts:
         for name in FIELDS:
             limit, spent = getattr(account.budget, name), getattr(account.spent, name)
-            if name in wanted and limit is not None and spent >= limit:
+            if name in wanted and limit is not None and spent + ahead >= limit:
                 return f"nothing is left of its budget of {name}: limit {limit}, spent {spent}; {_REMEDY}"
     return ""
 

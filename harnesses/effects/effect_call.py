@@ -209,13 +209,19 @@ class EffectCall:
             raise entry.kept_error()
         return entry.outcome is EffectOutcome.CONFIRMED
 
-    async def act(self, function: Callable[..., Any], approval: Action | None, timeout_s: float, *, is_new: bool) -> Any:
-        """Run the effect; return its stored result."""
+    async def act(
+        self, function: Callable[..., Any], approval: Action | None, timeout_s: float, *, is_new: bool, waits: bool = True
+    ) -> Any:
+        """Run the effect; return its stored result.
+
+        Args:
+            waits: whether the function is called only once the intent is on disk.
+        """
         entry = self._entry
         if approval is not None:
             await self._approve(approval, function, is_new=is_new)
             entry.check_unchanged(self._args)
-        await self._begin(is_new=is_new)
+        await self._begin(is_new=is_new, waits=waits)
         if approval is not None and arguments_of(entry.key, self._args) != entry.arguments:
             await self._note(EffectOutcome.NOT_DONE, "its arguments were changed before it began")
             entry.check_unchanged(self._args)
@@ -230,16 +236,16 @@ class EffectCall:
         entry.outcome = was
         self._journal.check_latch()
 
-    async def _begin(self, *, is_new: bool) -> None:
+    async def _begin(self, *, is_new: bool, waits: bool) -> None:
         """Store the intent; then check again for the kill switch and for cancellation, since storing takes time."""
         # An earlier call of an idempotent effect may have happened; not starting this one does not undo that.
         unbegun = EffectOutcome.UNKNOWN if self._entry.outcome in OPEN and not is_new else EffectOutcome.NOT_DONE
         intent = self._entry.intent()
-        if self._entry.idempotent and self._of_agent:
+        if waits:
+            await self._journal.note("intent", intent)
+        else:
             # Should it be lost, the effect is run again, which does no harm.
             self._journal.note_soon("intent", intent)
-        else:
-            await self._journal.note("intent", intent)
         try:
             await trio.lowlevel.checkpoint_if_cancelled()
             self._journal.check_latch()

@@ -28,6 +28,7 @@ import trio
 from harnesses.data.large_values import ReadFile, StoredText, cannot_read
 from harnesses.data.record_size import CEILING_BYTES, check_size
 from harnesses.effects.approval import Action
+from harnesses.effects.charged_intent import ChargedJournal, IntentCharge
 from harnesses.effects.effect import (
     OPEN,
     WAY_OUT,
@@ -221,6 +222,7 @@ class Effects:
         dangerous: bool = False,
         of_agent: bool = False,
         verbatim: Sequence[str] = (),
+        charge: IntentCharge | None = None,
     ) -> Any:
         """Run an effect unless it is done; see `BaseHarness.once`.
 
@@ -228,6 +230,7 @@ class Effects:
             of_agent: whether an agent asks for it. Its result is then stored, and returned, without secrets; and the function
                 of an idempotent effect is called without waiting until the intent is stored.
             verbatim: parts of such a result that are stored as they are; see `AgentRun.once`.
+            charge: charged in the commit of the intent, if none is on record.
         """
         check_key(key)
         check_timeout(key, timeout_s)
@@ -241,9 +244,12 @@ class Effects:
         entry = known or Entry(key, arguments)
         keeps = errors == "keep"
         flags = {"idempotent": idempotent, "keep": keeps and not dangerous}
+        if charge is not None and known is None:
+            journal = ChargedJournal(journal, charge)
         if self._is_live(key):
             journal = _BackgroundJournal(journal, self)
         call = EffectCall(journal, entry, args, reconcile, decode, self._most, keeps, of_agent, verbatim)
+        waits = not (idempotent and of_agent) or (charge is not None and charge.is_limited)
         if known is not None:
             entry.check_same(arguments)
             with _at_work(entry, journal, **flags):
@@ -257,7 +263,8 @@ class Effects:
                 raise HarnessMisuse(f"once: expected at most {MAX_EFFECTS:,} effects in one step; yield in between")
             self._entries[key] = entry
         with _at_work(entry, journal, **flags):
-            return await call.act(function, approval, inf if timeout_s is None else timeout_s, is_new=known is None)
+            timeout_s = inf if timeout_s is None else timeout_s
+            return await call.act(function, approval, timeout_s, is_new=known is None, waits=waits)
 
     async def wait_recorded(self) -> None:
         """Wait while the step is being recorded."""

@@ -334,7 +334,12 @@ class Recorder:
         if rings and not self._is_rung:
             self._is_rung = True
             self._arrivals.ring()
-        elif (len(self._waiting) >= _CHUNK or self._waiting_bytes > _LARGEST_BYTES) and self._has_thread:
+        elif (
+            slot.operation is None
+            and (len(self._waiting) >= _CHUNK or self._waiting_bytes > _LARGEST_BYTES)
+            and self._has_thread
+        ):
+            # Not after an operation: the charge of a tool call is committed with the intent, which follows it.
             # Only to the thread: a commit made here would wake its senders, and this one has not parked yet.
             self._hand_over()
 

@@ -27,7 +27,7 @@ from orchestrator import Orchestrator, SqliteStore, Store
 from orchestrator.testing import FaultyStore, kill_this_process
 
 TASK = "Note it, and write the file."
-BUDGET = Budget(turns=1, tool_calls=4, tokens=100_000, money=Decimal(1))
+BUDGET = Budget(turns=1, tool_calls=3, tokens=100_000, money=Decimal(1))
 _FOREVER = 1_000_000
 
 

@@ -147,9 +147,8 @@ def killed_once(folder: Path, server: ModelServer, wanted: World, kill: str = ""
 
 def check_spent(spent: Spend, wanted: Spend, kill: str) -> None:
     """Check what the budget was charged: a model call that was cut off is charged by its reservation."""
-    # A tool call is charged before its intent is on record: a kill between the two charges it twice.
     assert (wanted.turns, wanted.tool_calls) == (1, 3)
-    assert (spent.turns, spent.tool_calls) in ((1, 3), (1, 4)), f"{kill}: {spent}"
+    assert (spent.turns, spent.tool_calls) == (1, 3), f"{kill}: {spent}"
     for name, most in (("tokens", MOST_TOKENS), ("money", MOST_MONEY)):
         extra = getattr(spent, name) - getattr(wanted, name)
         assert 0 <= extra <= most, f"{kill}: {name}: charged {extra} too much, of at most {most}"

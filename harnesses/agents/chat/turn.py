@@ -173,8 +173,7 @@ class Turn:
                 case GiveUp(stop, why, text):
                     if self._setting.is_failure(stop) and await self._run.give_up(f"round/{number}/failed", why):
                         progress, is_last = Progress(), False
-                        again = partial(self._try_again, why)
-                        self._talk.say(await self._run.once(f"round/{number}/again", again, idempotent=True))
+                        self._talk.say(await self._begin_again(f"round/{number}/again", why))
                         continue
                     return TurnOutcome(text=text, stop_reason=stop, problem=why, tool_round_limit_reached=is_last)
 
@@ -182,10 +181,19 @@ class Turn:
         """Return whether the harness is blocked by an answer: by a refusal, unless the caller judges it as a try."""
         return response.stop_reason is StopReason.REFUSAL and not self._setting.is_try
 
-    async def _try_again(self, why: str) -> str:
-        """Charge a further turn for a new try; return what the model is told."""
-        async with self._run.turn():
-            return AGAIN.format(why=why)
+    async def _begin_again(self, key: str, why: str) -> str:
+        """Charge a further turn for a new try, unless it is on record; return what the model is told."""
+        further, is_recorded = Usage(turns=1), self._is_recorded(key)
+
+        async def begin() -> str:
+            async with self._run.turn():
+                self._run.charge(further)
+                return AGAIN.format(why=why)
+
+        told: str = await self._run.once(key, begin, idempotent=True)
+        if is_recorded:
+            self._run.recall(further)
+        return told
 
     # model calls
 

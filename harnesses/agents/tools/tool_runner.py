@@ -37,6 +37,7 @@ from harnesses.agents.tools.tool import (
 from harnesses.agents.tools.tool_policy import Ruling, ToolPolicy, Verdict
 from harnesses.agents.tools.working_tree import NoTree, WorkingTree
 from harnesses.diagnostics.error_groups import leaves
+from harnesses.effects.charged_intent import IntentCharge
 from harnesses.effects.effect import OPEN, Effect, EffectOutcome, NotDone
 from harnesses.errors import (
     ApprovalDenied,
@@ -172,18 +173,22 @@ class ToolBox:
 
     async def _make(self, call: ToolCall, key: str, known: Effect | None) -> ToolOutcome:
         await self.settle()
-        if known is None:
-            await _count(call.name)
+        if known is not None:
+            return await self._make_charged(call, key, known, None)
+        async with _counted(call.name) as charge:
+            return await self._make_charged(call, key, known, charge)
+
+    async def _make_charged(self, call: ToolCall, key: str, known: Effect | None, charge: IntentCharge | None) -> ToolOutcome:
         try:
             arguments = read_object(call.arguments)
             tool, ruling = self._judge(call.name, arguments)
             if ruling.verdict is Verdict.ASK and (known is None or known.outcome not in OPEN) and hasattr(tool, "check"):
                 cast(Checked, tool).check(arguments, self._setting)
         except ToolError as error:
-            return await self._note(call, key, known, str(error))
+            return await self._note(call, key, known, str(error), charge)
         if known is not None and known.outcome in OPEN and len(known.arguments) != _ARGUMENTS:
-            return await self._note(call, key, known, _REFUSED_THEN)
-        return await self._act(_Attempt(self, tool, call, key), key, known, arguments, ruling)
+            return await self._note(call, key, known, _REFUSED_THEN, None)
+        return await self._act(_Attempt(self, tool, call, key), known, arguments, ruling, charge)
 
     def _judge(self, name: str, arguments: dict[str, Any]) -> tuple[Tool, Ruling]:
         """Return the tool of a call and the verdict on it.
@@ -200,7 +205,9 @@ class ToolBox:
             raise ToolDenied(f"the call of {name} is denied: {ruling.why}; do without it")
         return tool, ruling
 
-    async def _note(self, call: ToolCall, key: str, known: Effect | None, error: str) -> ToolOutcome:
+    async def _note(
+        self, call: ToolCall, key: str, known: Effect | None, error: str, charge: IntentCharge | None
+    ) -> ToolOutcome:
         """Record a call that is not made. One that was begun before, and cut off, is settled as that."""
 
         async def refuse(*arguments: Any) -> ToolOutcome:
@@ -208,7 +215,7 @@ class ToolBox:
 
         run = self._setting.run
         if known is None or known.outcome not in OPEN:
-            return await run.once(key, refuse, call.name, call.arguments, idempotent=True)
+            return await run.once(key, refuse, call.name, call.arguments, idempotent=True, charge=charge)
         begun, is_dangerous = known.arguments, not (known.keep or known.idempotent)
         try:
             return await run.once(key, refuse, *begun, idempotent=known.idempotent, errors="keep", dangerous=is_dangerous)
@@ -218,14 +225,19 @@ class ToolBox:
             return _kept(failed)
 
     async def _act(
-        self, attempt: _Attempt, key: str, known: Effect | None, arguments: dict[str, Any], ruling: Ruling
+        self,
+        attempt: _Attempt,
+        known: Effect | None,
+        arguments: dict[str, Any],
+        ruling: Ruling,
+        charge: IntentCharge | None,
     ) -> ToolOutcome:
         effect, name = attempt.tool.effect, attempt.call.name
         before = "" if effect is ToolEffect.READS else await self._tree_before(known)
         undo = _Undo(self._tree, before).reconcile if effect is ToolEffect.CHANGES_FILES and before else None
         try:
             return await self._setting.run.once(
-                key,
+                attempt.key,
                 attempt.perform,
                 name,
                 arguments,
@@ -235,6 +247,7 @@ class ToolBox:
                 approval=ruling.action,
                 errors="keep",
                 dangerous=effect is ToolEffect.DANGEROUS,
+                charge=charge,
             )
         except EffectFailed as error:
             if isinstance(error, EffectInterrupted) and before:
@@ -397,13 +410,17 @@ def _bounded(text: str) -> str:
     return f"{head}\n[… {len(text) - len(head) - len(tail)} of {len(text)} characters are cut …]\n{tail}"
 
 
-async def _count(name: str) -> None:
-    """Count a call that is about to be made, and charge it to the budget.
+@asynccontextmanager
+async def _counted(name: str) -> AsyncGenerator[IntentCharge | None]:
+    """Count a call that is about to be made; yield its charge, None if nothing is charged.
 
     Raises:
         AgentFailed, BudgetExhausted: a limit is reached.
     """
     if (count := current_counter()) is not None:
         count(name)
-    if (bill := current_bill()) is not None:
-        await bill.count_call()
+    if (bill := current_bill()) is None:
+        yield None
+        return
+    async with bill.call() as charge:
+        yield charge

@@ -277,7 +277,8 @@ async def test_a_failed_turn_is_tried_again_in_its_conversation_when_the_harness
     assert len(provider.requests) == 3
     assert str(await run(harness, store, budget=Budget(turns=2))) == "finished"
 
-    assert store.accounts(["harness/asking"])["harness/asking"].spent.turns == 2
+    accounts = store.accounts(["harness/asking", "agents/asking"])
+    assert [account.spent.turns for account in accounts.values()] == [2, 2]
     assert texts(provider.requests[3].messages)[-1].startswith("Your answer could not be used: the answer is not JSON")
     told = [result.text for message in provider.requests[-1].messages for result in message.results]
     assert (told, len(provider.requests)) == (["did x"], 5)
