@@ -12,7 +12,7 @@ user may be open then. What holds across a `yield`:
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Protocol, cast
 
 import trio
@@ -31,8 +31,8 @@ from harnesses.diagnostics.uncaught_errors import told_in_a_line
 from harnesses.errors import HarnessError, HarnessMisuse, RecordTooLarge, ScopeError, Stopping, Unstorable, located
 from harnesses.runtime import LocalRuntime, Runtime
 from harnesses.state import PersistentState
-from harnesses.step import Step
-from harnesses.timing.clock import utc_now
+from harnesses.step import NewStep
+from harnesses.timing.clock import now_us
 
 
 def place(name: str, steps: int) -> str:
@@ -41,6 +41,8 @@ def place(name: str, steps: int) -> str:
 
 
 _PAIRS: Any = (tuple, list)
+_new_step: Callable[[type[NewStep[Any, Any]], tuple[object, ...]], NewStep[Any, Any]] = cast(Any, tuple).__new__
+"""Makes a `NewStep` without the cost of a constructor call."""
 
 
 class Completable(Protocol):
@@ -68,7 +70,7 @@ class StepLedger:
         self._governor = runtime.governor
         self._control = runtime.control
 
-    def make(self, pair: Any) -> tuple[Step[Any, Any], Delta]:
+    def make(self, pair: Any) -> tuple[NewStep[Any, Any], Delta]:
         """Make a step of what was yielded; return it with its state delta."""
         if not isinstance(pair, _PAIRS) or len(pair) != 2:
             raise HarnessMisuse(
@@ -87,7 +89,7 @@ class StepLedger:
             raise located(error, self.where()) from None
         state = self._state
         state_delta, delta = state.take_delta()
-        return Step(state.steps + 1, utc_now(), given, made, state_delta), delta
+        return _new_step(NewStep, (state.steps + 1, now_us(), given, made, state_delta)), delta
 
     async def wait_approvals(self) -> None:
         """Wait for the approvals that agents in the background have asked for within the step.
@@ -101,16 +103,16 @@ class StepLedger:
             )
         await self._control.wait_unparked()
 
-    def commit(self, step: Step[Any, Any], delta: Delta) -> Awaitable[None]:
+    def commit(self, step: NewStep[Any, Any], delta: Delta) -> Awaitable[None]:
         """Record the step and wait until it is stored. Must not raise `Cancelled`."""
         if self._meter is not None:
             self._meter.charge()
         if self._governor is not None:
-            for finding in self._governor.look(step, delta, self._state.snapshot):
+            for finding in self._governor.look(step.as_step(), delta, self._state.snapshot):
                 self._runtime.attach(attachment("guardrail", finding))
         return self._runtime.commit(step, delta, self._state.snapshot)
 
-    def accept(self, step: Step[Any, Any]) -> None:
+    def accept(self, step: NewStep[Any, Any]) -> None:
         """Make a recorded step visible in the history."""
         self._state.append(step)
         self._effects.end_recording(recorded=True)

@@ -28,7 +28,7 @@ from harnesses.errors import ApprovalDenied, HarnessMisuse, Waiting
 from harnesses.governor import Governor
 from harnesses.messages.local_mailbox import LocalMail
 from harnesses.messages.requests import Request
-from harnesses.step import Step
+from harnesses.step import NewStep
 from harnesses.timing.clock import WallClock
 from harnesses.timing.interval import TickBook
 
@@ -128,7 +128,7 @@ class Runtime(Journal, Protocol):
         """Release what was taken for an unrecorded step: the attempt is over."""
         ...
 
-    async def commit(self, step: Step[object, object], delta: Delta, state: Callable[[], object]) -> None:
+    async def commit(self, step: NewStep[object, object], delta: Delta, state: Callable[[], object]) -> None:
         """Record the step and wait until it is stored. Never raises `Cancelled`, so a yielded step is never in doubt.
 
         Args:
@@ -202,7 +202,7 @@ class LocalRuntime:
         self._attaching: list[Attachment] = []
         self.mail = LocalMail(name, self.control)
 
-    async def commit(self, step: Step[object, object], delta: Delta, state: Callable[[], object]) -> None:
+    async def commit(self, step: NewStep[object, object], delta: Delta, state: Callable[[], object]) -> None:
         """Yield to the other tasks; nothing is stored."""
         self.ticks.settle()
         self.mail.settle()

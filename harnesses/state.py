@@ -18,7 +18,7 @@ from harnesses.data.read_only import View
 from harnesses.data.values import detach, is_private
 from harnesses.diagnostics.known_errors import read_only_state
 from harnesses.errors import HarnessMisuse, StateError
-from harnesses.step import InputT, LoadedContext, OutputT, StateDelta, StateT, Step, no_constraints
+from harnesses.step import InputT, LoadedContext, NewStep, OutputT, StateDelta, StateT, Step, no_constraints
 from harnesses.timing.clock import utc_now
 
 LoadSteps: TypeAlias = Callable[[int, int], Sequence[Step[Any, Any]]]
@@ -40,6 +40,7 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         "_open",
         "_state",
         "_summary",
+        "_unseen",
         "_view",
         "knowledge",
         "max_context_steps",
@@ -61,8 +62,10 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         self.steps = 0
         """How many steps there are, including those that are only in the store."""
         self._load: LoadSteps | None = None
-        self._history: deque[Step[InputT, OutputT]] | None = None
-        """All steps; of a restored harness the recent ones, loaded on first access."""
+        self._history: deque[Any] | None = None
+        """All steps; of a restored harness the recent ones, loaded on first access. The newest ones are `NewStep`s."""
+        self._unseen = 0
+        """How many of the newest ones are `NewStep`s, because nobody has looked since."""
 
     @property
     def state(self) -> StateT:
@@ -78,7 +81,7 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         """All steps, oldest first. Older steps of a restored harness are read from the store on access."""
         if self._load is None:
             return tuple(self._recent())
-        return StepHistory(self.steps, tuple(self._history or ()), self._load)
+        return StepHistory(self.steps, () if self._history is None else tuple(self._recent()), self._load)
 
     def update_state(self, change: Callable[[StateT], StateT], *, summary: str | None = None) -> None:
         """Replace the state by `change(state)`.
@@ -119,14 +122,15 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         self.append(step)
         return step
 
-    def append(self, step: Step[InputT, OutputT]) -> None:
+    def append(self, step: NewStep[InputT, OutputT] | Step[InputT, OutputT]) -> None:
         """Append a step that was recorded elsewhere. Its input and output must be private copies already."""
         self.steps += 1
         self._baseline.keep()
         if self._history is not None:
             self._history.append(step)
+            self._unseen += 1
         elif self._load is None:
-            self._history = deque((step,))
+            self._history, self._unseen = deque((step,)), 1
 
     def recent_steps(self, count: int) -> tuple[Step[InputT, OutputT], ...]:
         """Return the last `count` steps, oldest first; none if `count` is 0 or negative."""
@@ -167,6 +171,8 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         """Return an independent copy as of the last recorded step."""
         other = copy.copy(self)
         other._baseline = Baseline(self._baseline.recorded)
+        other._history = None if self._history is None else self._recent().copy()
+        other._unseen = 0
         other.rewind()
         return other
 
@@ -188,7 +194,7 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         """
         self._baseline = Baseline(detach(state), whole=whole)
         self.rewind()
-        self.steps, self._load, self._history = steps, load, None
+        self.steps, self._load, self._history, self._unseen = steps, load, None, 0
 
     def _own_copy(self) -> StateT:
         return detach(self._state) if self._open else self._state
@@ -216,6 +222,11 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
             kept = self.max_context_steps
             steps = self._load(max(0, self.steps - kept), kept) if self._load is not None and kept else ()
             self._history = deque(steps, maxlen=None if self._load is None else kept)
+        elif self._unseen:
+            history = self._history
+            unseen: list[Any] = [history.pop() for _ in range(min(self._unseen, len(history)))]
+            history.extend(step.as_step() if step.__class__ is NewStep else step for step in reversed(unseen))
+            self._unseen = 0
         return self._history
 
 

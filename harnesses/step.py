@@ -11,6 +11,8 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from attrs import field, frozen
 
+from harnesses.timing.clock import from_us
+
 StateT = TypeVar("StateT")
 InputT = TypeVar("InputT")
 OutputT = TypeVar("OutputT")
@@ -62,6 +64,24 @@ class Step(Generic[InputT, OutputT]):
     """The second value of the yielded pair."""
     state_delta: StateDelta
     """Which part of the state the step changed."""
+
+
+class NewStep(NamedTuple, Generic[InputT, OutputT]):
+    """A step that was just made, on its way to the store.
+
+    A `Step` is made of it when somebody looks at the history, which takes as long as everything else that making a step takes.
+    """
+
+    step_number: int
+    time_us: int
+    """Wall time, microseconds since 1970 UTC."""
+    input: InputT
+    output: OutputT
+    state_delta: StateDelta
+
+    def as_step(self) -> Step[InputT, OutputT]:
+        """Return the step as authors see it."""
+        return Step(self.step_number, from_us(self.time_us), self.input, self.output, self.state_delta)
 
 
 @frozen

@@ -18,7 +18,7 @@ from harnesses.data.record_size import CEILING_BYTES, too_large
 from harnesses.data.values import detach, explain
 from harnesses.errors import Unstorable
 from harnesses.redaction.redactor import may_hold_secret, redact
-from harnesses.step import StateDelta, Step
+from harnesses.step import NewStep, StateDelta, Step
 from orchestrator.errors import StoreCorrupt
 from orchestrator.records import StepRecord
 
@@ -50,7 +50,7 @@ def decode(text: str | bytes) -> Any:
 
 
 def encode_step(
-    step: Step[Any, Any],
+    step: Step[Any, Any] | NewStep[Any, Any],
     delta: Delta,
     ticks: Mapping[str, Any] | None = None,
     governance: Mapping[str, Any] | None = None,
@@ -147,7 +147,7 @@ def kept_of(body: str | bytes) -> dict[str, dict[str, Any]]:
     return {name: fields[name] for name in _KEPT if name in fields}
 
 
-def _explain_step(step: Step[Any, Any], delta: Delta) -> str:
+def _explain_step(step: Step[Any, Any] | NewStep[Any, Any], delta: Delta) -> str:
     for role, value in (("input", step.input), ("output", step.output), ("state", delta)):
         try:
             _encode(value)

@@ -52,13 +52,12 @@ def now_s() -> float:
 
 def utc_now() -> datetime:
     """Return the system's wall time, in UTC."""
-    return _EPOCH + timedelta(0, 0, system_time_ns() // 1000)
+    return from_us(now_us())
 
 
-def to_us(when: datetime) -> int:
-    """Return an aware time in whole microseconds since 1970."""
-    since = when - _EPOCH
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+def from_us(time_us: int) -> datetime:
+    """Return a time in whole microseconds since 1970 as a datetime, in UTC."""
+    return _EPOCH + timedelta(microseconds=time_us)
 
 
 def read_ticks() -> Ticks:

@@ -39,8 +39,8 @@ from harnesses.errors import (
     located,
 )
 from harnesses.redaction.redactor import LineRedactor
-from harnesses.step import Step
-from harnesses.timing.clock import WallClock, now_us, to_us
+from harnesses.step import NewStep
+from harnesses.timing.clock import WallClock, now_us
 from harnesses.timing.interval import TickBook
 from orchestrator.child_spec import ChildSpec
 from orchestrator.codec import encode_step
@@ -265,7 +265,7 @@ class Actor:
             if cancelled is not None:
                 raise cancelled from None
 
-    async def commit(self, step: Step[Any, Any], delta: Delta, state: Callable[[], object]) -> None:
+    async def commit(self, step: NewStep[Any, Any], delta: Delta, state: Callable[[], object]) -> None:
         """Wait until the step is on disk; see `Runtime.commit`."""
         slot, savings = self._slot, self.savings
         ticks = savings.ticks
@@ -282,7 +282,7 @@ class Actor:
         except Unstorable as error:
             raise located(error, f"harness {self.name!r}, step {step.step_number}") from error
         id, number = self._id, step.step_number
-        time_us = to_us(step.timestamp)
+        time_us = step.time_us
         slot.row = _row(StepRow, (id.number, id.epoch, id.attempt, number, time_us, body, saved))
         if used:
             slot.consumed = tuple(ConsumedRow(message.seq, id.number, number) for message in used)
