@@ -239,11 +239,34 @@ def settled() -> Awaitable[Any]:
         OwnershipLost: another run took the harness over; the step is not recorded.
         StoreLost: the store failed; the step is not recorded.
     """
-    return wait_task_rescheduled(_never)  # noqa: ASYNC105 - the caller awaits it: one coroutine less for each step
+    return _SETTLED
 
 
 def _never(_: RaiseCancelT) -> Abort:
     return Abort.FAILED
+
+
+def _parking() -> object:
+    """Return what a task yields to Trio to be parked. `wait_task_rescheduled` makes one for each wait; one serves all."""
+    waiting: Any = wait_task_rescheduled(_never)  # noqa: ASYNC105 - only what it yields is wanted
+    parking: object = waiting.send(None)
+    waiting.close()
+    return parking
+
+
+class _Settled:
+    """Waits as `wait_task_rescheduled` does, without making a coroutine, a generator and a record each time."""
+
+    __slots__ = ("_parking",)
+
+    def __init__(self) -> None:
+        self._parking = _parking()
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return (yield self._parking).unwrap()
+
+
+_SETTLED = _Settled()
 
 
 class _Wake:
