@@ -12,11 +12,12 @@ from contextvars import ContextVar
 from decimal import Decimal
 from functools import reduce
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
+import trio
 from trio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled
 
-from harnesses.budgets.budget import FIELDS, NOTHING, UNLIMITED, Budget, Spend
+from harnesses.budgets.budget import FIELDS, NOTHING, UNLIMITED, Budget, Denied, Later, Spend
 from harnesses.budgets.pools import Account, Pools, Reserved
 from harnesses.budgets.usage import AGENTS, Charged, Usage, charge_usage
 from harnesses.errors import BudgetExhausted, HarnessMisuse
@@ -29,7 +30,8 @@ class BudgetAccount(Protocol):
     """Budget account of one attempt: its spends are charged to every pool of its chain."""
 
     async def reserve(self, amounts: Spend, *, between_steps: bool = False, on_cutoff: Spend | None = None) -> int:
-        """Reserve the amounts; return the reservation's id once it is on disk. May wait for other harnesses to release theirs.
+        """Reserve the amounts; return the reservation's id once it is on disk. May wait for others to release
+        theirs: other harnesses, and blocks of the same harness that run at the same time.
 
         Args:
             on_cutoff: what is charged if it is never settled, because the program died; None for all of it.
@@ -75,6 +77,21 @@ def settled_here() -> frozenset[str]:
     return _settled.get()
 
 
+_OF_BLOCKS = ("turns", "tool_calls", "tokens", "money")
+"""Fields that only `spending` blocks reserve."""
+
+
+def after_siblings(denied: Denied) -> Later | None:
+    """Return what to wait for if a spend is denied only since blocks beside it in the same harness hold what it needs.
+
+    Called in the task of the spend. A block within another one is never told to wait: the outer one would wait for it.
+    """
+    limit, spent, asked = (cast(Decimal, amount) for amount in (denied.limit, denied.spent, denied.asked))
+    if settled_here() or denied.field not in _OF_BLOCKS or spent + asked > limit:
+        return None
+    return Later(denied.field, denied.limit, denied.spent, denied.reserved, denied.asked, denied.pool)
+
+
 class _Done:
     """An awaitable that returns at once."""
 
@@ -83,7 +100,7 @@ class _Done:
 
 
 class LocalBudgetAccount:
-    """Budget account of a harness that runs alone. It is the only spender of its pools, so it never waits.
+    """Budget account of a harness that runs alone. It waits only for other `spending` blocks of its own.
 
     Also the `Charger` of its agents.
     """
@@ -92,20 +109,24 @@ class LocalBudgetAccount:
         self._name = name
         self._pools = Pools()
         self._pools.fund(name, budget)
+        self._settled = trio.Event()
 
     async def reserve(self, amounts: Spend, *, between_steps: bool = False, on_cutoff: Spend | None = None) -> int:
         await cancel_shielded_checkpoint()
-        result = self._pools.reserve((self._name,), self._name, amounts, on_cutoff)
-        if isinstance(result, Reserved):
-            return result.id
-        raise BudgetExhausted(str(result))
+        while not isinstance(result := self._pools.reserve((self._name,), self._name, amounts, on_cutoff), Reserved):
+            if between_steps or not isinstance(result, Denied) or after_siblings(result) is None:
+                raise BudgetExhausted(str(result))
+            await self._settled.wait()
+        return result.id
 
     async def settle(self, id: int, actual: Spend) -> None:
         await cancel_shielded_checkpoint()
-        self._pools.settle(id, actual)
+        self.settle_soon(id, actual)
 
     def settle_soon(self, id: int, actual: Spend) -> None:
         self._pools.settle(id, actual)
+        self._settled.set()
+        self._settled = trio.Event()
 
     def accounts(self) -> Sequence[Account]:
         return (self._pools.account(self._name),)

@@ -23,6 +23,7 @@ from attrs import define, field, frozen
 from harnesses.base import BaseHarness
 from harnesses.budgets.budget import Budget, Denied, Later, Spend
 from harnesses.budgets.pools import Account
+from harnesses.budgets.spending import after_siblings
 from harnesses.budgets.usage import AGENTS, Charged, Usage
 from harnesses.control import Control
 from harnesses.errors import BudgetExhausted
@@ -189,7 +190,10 @@ class StoredBudgetAccount:
                 if isinstance(answer, int):
                     return answer
                 if isinstance(answer, Denied):
-                    raise BudgetExhausted(str(answer))
+                    later = None if between_steps else after_siblings(answer)
+                    if later is None:
+                        raise BudgetExhausted(str(answer))
+                    answer = later
                 place = lines.join(answer, self._control.wake if between_steps else bell.ring, seen, place)
                 if not await self._wait(place, bell, between_steps=between_steps):
                     return 0

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import trio
+from attrs import define
 
 from harnesses import BaseHarness, Budget, StepYield
 from harnesses.agents.chat.chat_policy import ChatPolicy
@@ -17,12 +18,13 @@ from harnesses.agents.chat.errors import AnswerInvalid
 from harnesses.agents.chat.model_agent import ModelAgent
 from harnesses.agents.model.cassette import Cassette
 from harnesses.agents.model.errors import ContextTooLong, ProviderUnavailable, RateLimited, RequestRejected
-from harnesses.agents.model.messages import Message, ModelOptions, Role, StopReason
+from harnesses.agents.model.messages import Message, ModelOptions, ModelRequest, ModelResponse, Role, StopReason
 from harnesses.agents.model.model_client import ModelClient
 from harnesses.agents.tools.function_tool import tool
 from harnesses.agents.tools.tool import ToolEffect
 from harnesses.diagnostics.error_groups import leaves
 from harnesses.features import Feature, FeatureHarness, RunPolicy, Verdict
+from harnesses.runtime import LocalRuntime
 from harnesses.turn_events import TurnEventKind
 from orchestrator import MemoryStore, Orchestrator, SqliteStore
 from orchestrator.cli.run.live_display import EventLines
@@ -72,6 +74,59 @@ async def test_usage_is_summed_over_all_rounds_and_charged_to_the_budget(autojum
 
     spent = store.accounts(["harness/asking"])["harness/asking"].spent
     assert (spent.tokens, spent.tool_calls, spent.money) == (30, 1, Decimal("0.00004"))
+
+
+class Both(BaseHarness[int, str, str]):
+    """Asks its agent two questions at the same time."""
+
+    def __init__(self, agent: ModelAgent, *, nested: bool = False) -> None:
+        super().__init__(0)
+        self.agent = agent
+        self.nested = nested
+
+    async def execute(self) -> AsyncIterator[Any]:
+        answers = dict[str, str]()
+
+        async def ask(key: str) -> None:
+            answers[key] = await self.run_agent(self.agent, "q", key=key)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask, "a")
+            if self.nested:
+                async with self.spending(tokens=100):
+                    await ask("b")
+            else:
+                nursery.start_soon(ask, "b")
+        yield StepYield("q", "".join(sorted(answers)))
+
+
+@define
+class SlowProvider(ScriptedProvider):
+    """Takes a second for each answer."""
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        await trio.sleep(1)
+        return await ScriptedProvider.complete(self, request)
+
+
+@pytest.mark.parametrize("is_alone", [False, True])
+async def test_a_call_waits_for_what_another_of_its_harness_has_reserved(is_alone: bool, autojump_clock: object) -> None:
+    provider = SlowProvider([says("done")])
+    agent = ModelAgent(provider.client(), options=ModelOptions(max_tokens=50))
+    budget = Budget(tokens=250)
+    harness = Both(agent)
+
+    if is_alone:
+        await harness.run(LocalRuntime("both", budget=budget))
+    else:
+        assert str(await run(harness, budget=budget)) == "finished"
+    assert len(provider.requests) == 2
+
+
+async def test_a_call_within_a_reservation_does_not_wait_for_that(autojump_clock: object) -> None:
+    agent = ModelAgent(SlowProvider([says("done")]).client(), options=ModelOptions(max_tokens=50))
+
+    assert "limit 250" in str(await run(Both(agent, nested=True), budget=Budget(tokens=250)))
 
 
 async def test_a_budget_that_is_too_small_for_the_next_call_ends_the_harness(autojump_clock: object) -> None:
