@@ -82,7 +82,7 @@ def as_markdown(state: FeatureState, *, cut_off: str | None = None, ended: str =
     if ended or cut_off is not None:
         lines.append(f"* Ended: {plain(ended or 'it was cut off')}")
     if cut_off is not None:
-        lines.append(f"* Cut off: {plain(cut_off)}; its try is made again")
+        lines.append(f"* Cut off: {plain(cut_off)}; the next start continues with it")
     lines += ["", "## What to do next", "", *(f"* {plain(line, 1000)}" for line in _next(state, cut_off))]
     lines += ["", "## Features", "", "| feature | status | tries | seen last |", "|---|---|---|---|"]
     lines += rows.written(_feature_row, zip(state.features, state.standings, strict=True))
@@ -174,7 +174,7 @@ def _next(state: FeatureState, cut_off: str | None) -> list[str]:
     if state.manifest is None:
         return ["start it: nothing was initialised yet"]
     if cut_off is not None:
-        return [f"start again: feature {cut_off} is tried anew"]
+        return [f"start again: work on feature {cut_off} continues"]
     if (wait := stuck(state)) is not None:
         return [wait.reason]
     pending = [one.feature_id for one in state.standings if one.status is FeatureStatus.PENDING]

@@ -80,7 +80,7 @@ class Transcript:
     turn: int = 1
     """Number of the turn within its session."""
     work: str = ""
-    """The try that the turn was made for, such as `parser:1`; empty if it was for none. A try that was interrupted is made
+    """The try that the turn was made for, such as `parser:1`; empty if it was for none. A try without a verdict is made
     again, and its last turn counts."""
     stop_reason: str = ""
     """Why the model stopped last; empty while the turn is in progress."""
@@ -143,7 +143,7 @@ def from_record(record: Mapping[str, Any]) -> Transcript:
 def carried_on(transcripts: Sequence[Transcript], work: str = "") -> tuple[Message, ...]:
     """Return the messages with which the next turn of a session begins, without system prompts.
 
-    Turns of tries that were interrupted are left out: such a try is made again as if it had not begun.
+    Turns of tries that were made again are left out, as if they had not begun.
 
     Args:
         transcripts: the turns of the session so far, oldest first; those before the last compaction may be missing.

@@ -237,19 +237,28 @@ class FeatureAttempts:
     # effects: the results of asking, as values
 
     async def _work(self, feature_id: str, turn: int) -> Worked:
-        """Ask the agent. A stop cancels it."""
+        """Ask the agent. A stop cancels it; a try that has recorded effects of its own is then resumed at the next start."""
         started = trio.current_time()
         try:
             work = self.harness.unless_stopped(self.workplace.work, self.harness.ask, self._assigned(feature_id, turn))
             return Worked(result=check_result(await work), duration_s=_since(started))
         except Stopping:
+            if self._is_resumable():
+                raise
             return Worked(cut_off="a stop", duration_s=_since(started))
         except Exception as error:
             said = self._words_unless_order(error)
             if self.harness.stopping():
+                if self._is_resumable():
+                    raise Stopping from error
                 return Worked(cut_off=f"a stop ({said})", duration_s=_since(started))
             self._cause = as_cause(error)
             return Worked(error=said, session=find_session(error), duration_s=_since(started))
+
+    def _is_resumable(self) -> bool:
+        """Return whether the try in progress has recorded effects of its own, so that it continues after the last of them."""
+        begun = find_try(self.harness.effects())
+        return begun is not None and begun.done
 
     async def _judge(self, result: TurnResult, feature_id: str, turn: int) -> Judged:
         """Ask the validator. A stop waits until it has finished."""

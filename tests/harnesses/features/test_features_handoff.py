@@ -82,7 +82,7 @@ def test_agents_read_the_same_as_data() -> None:
         (begun("a", "b"), {}, "start again: features that are pending: 2, a among them"),
         (open_run(begun("a"), NOW), {}, "run 1 is open; if nobody works it, start again"),
         (played(begun("a", "b"), unlimited(), [PASS, PASS, CUT])[0], {}, "start again: what passes is judged anew"),
-        (begun("a"), {"cut_off": "a"}, "feature a is tried anew"),
+        (begun("a"), {"cut_off": "a"}, "work on feature a continues"),
         (worked(), {}, "blocked: b, and c cannot be worked before they pass"),
         (played(begun("a"), unlimited(), [PASS])[0], {}, "nothing: every feature that can pass does"),
     ],
