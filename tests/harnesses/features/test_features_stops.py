@@ -1,4 +1,4 @@
-"""A stop is never worse than a kill: a turn that is stopped at any moment goes on after its last finished call."""
+"""G5: a stop is never worse than a kill: a turn that is stopped at any moment goes on after its last finished call."""
 
 from __future__ import annotations
 
