@@ -28,14 +28,14 @@ _PLACES = 6
 _DATE = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
 
 
-def _to_money(value: object) -> object:
+def _to_money(value: object) -> Decimal:
     try:
         return Decimal(str(value))
     except InvalidOperation:
-        return value
+        return cast(Decimal, value)  # which the validator refuses
 
 
-def _to_optional_money(value: object) -> object:
+def _to_optional_money(value: object) -> Decimal | None:
     return None if value is None else _to_money(value)
 
 
