@@ -54,6 +54,8 @@ class TurnEvent(Generic[ResultT]):
     """Error of a failed tool."""
     rounds: int = 0
     """Number of the model call within the turn, from 1; for `tool_round_limit`, the maximum number of tool rounds."""
+    is_replayed: bool = False
+    """Whether this happened before a restart, and is told again because the turn goes on after it."""
     result: ResultT | None = None
     """The result of the turn, for `turn_complete`."""
 

@@ -3,6 +3,8 @@
     coder#1/request          the first messages              a turn's effects, by which it resumes after a crash
     coder#1/round/1          the answer of the model
     coder#1/round/1/tool/2   the result of its second tool call
+    coder#1/round/1/said     what the model was told then, such as why its answer did not fit
+    coder#1/round/1/again    what it was told after the turn had failed
 
 A transcript is recorded with its step. Until then, and for a turn that never ended, the effects show what was said so far.
 """
@@ -175,6 +177,9 @@ def transcript_of(past: Past, scope: str, effects: Mapping[str, EffectRecord]) -
             of_calls = [effects.get(f"{scope}round/{number}/tool/{place}") for place in range(1, len(said.calls) + 1)]
             results = [_result(past, *pair) for pair in zip(said.calls, of_calls, strict=True)]
             messages.append(Message(role=Role.TOOL, results=tuple(result for result in results if result is not None)))
+        for key in ("said", "again"):
+            if (text := _read(past, effects.get(f"{scope}round/{number}/{key}"), str)) is not None:
+                messages.append(Message(role=Role.USER, text=text))
     return Transcript(
         agent=agent_of(scope),
         model=rounds[0].model if rounds else "",

@@ -44,7 +44,7 @@ from harnesses.agents.model.messages import (
 )
 from harnesses.agents.model.model_client import ModelCall, ModelClient
 from harnesses.agents.model.transcript import Compaction
-from harnesses.agents.tools.tool_runner import ToolBox
+from harnesses.agents.tools.tool_runner import ToolBox, ToolOutcome
 from harnesses.budgets.budget import Budget, Spend
 from harnesses.budgets.usage import Usage, money_of
 from harnesses.effects.effect import OPEN, EffectOutcome
@@ -166,7 +166,8 @@ class Turn:
                     results = await self._use_tools(number, response.message.calls, problems)
                     self._talk.said.append(Message(role=Role.TOOL, results=results))
                 case Say(progress, text):
-                    self._talk.say(text)
+                    # On record for those who read the conversation before it has ended.
+                    self._talk.say(await self._run.once(f"round/{number}/said", lambda: text, idempotent=True))
                 case Finish(text, answer):
                     stop = response.stop_reason
                     return TurnOutcome(text=text, stop_reason=stop, answer=answer, tool_round_limit_reached=is_last)
@@ -200,6 +201,7 @@ class Turn:
     async def _round(self, number: int, *, is_last: bool) -> ModelCall:
         """Have the model answer; summarise the conversation before that if it is too long."""
         tools, options = self._tools(is_last=is_last)
+        is_replayed = self._is_recorded(f"round/{number}")
         window = self._setting.policy.context_window or self._setting.client.context_window()
         why = reason_to_compact(self._talk.tokens(tools), window, self._setting.policy.compact_at)
         if self._is_recorded(f"round/{number}/summary") or (why and not self._is_recorded(f"round/{number}")):
@@ -213,7 +215,8 @@ class Turn:
             await self._compact(number, fitting, f"the model refused the conversation: {error}")
             call = await self._ask(f"round/{number}", number, tools, options)
         self._talk.hear(call)
-        self._run.tell(TurnEvent[Any](kind=TurnEventKind.MESSAGE_COMPLETE, text=call.response.message.text, rounds=number))
+        text, kind = call.response.message.text, TurnEventKind.MESSAGE_COMPLETE
+        self._run.tell(TurnEvent[Any](kind=kind, text=text, rounds=number, is_replayed=is_replayed))
         return call
 
     def _tools(self, *, is_last: bool) -> tuple[tuple[ToolDefinition, ...], ModelOptions]:
@@ -341,7 +344,7 @@ class Turn:
         Returns:
             Their results, in the order of the calls.
         """
-        told = {at: ToolResult(call_id=calls[at].id, name=calls[at].name, text=problems[at], is_error=True) for at in problems}
+        told = {at: await self._refuse(calls[at], f"round/{number}/tool/{at + 1}", problems[at]) for at in problems}
         made = [at for at in range(len(calls)) if at not in problems]
         self._check_budget(Spend(tool_calls=len(made)))
         self._talk.tool_calls += len(made)
@@ -373,12 +376,25 @@ class Turn:
             raise waiting[0]
         return tuple(told[at] for at in range(len(calls)))
 
+    async def _refuse(self, call: ToolCall, key: str, problem: str) -> ToolResult:
+        """Put it on record that a call is not made; return what the model is told."""
+
+        def refuse() -> ToolOutcome:
+            return ToolOutcome(text=problem, is_error=True)
+
+        outcome = await self._run.once(key, refuse, idempotent=True)
+        return ToolResult(call_id=call.id, name=call.name, text=outcome.text, is_error=True)
+
     async def _use(self, call: ToolCall, key: str, number: int) -> ToolResult:
         started = TurnEvent[Any](
-            kind=TurnEventKind.TOOL_STARTED, text=call.arguments, tool=call.name, call_id=call.id, rounds=number
+            kind=TurnEventKind.TOOL_STARTED,
+            text=call.arguments,
+            tool=call.name,
+            call_id=call.id,
+            rounds=number,
+            is_replayed=(is_recorded := self._is_recorded(key)),
         )
         self._run.tell(started)
-        is_recorded = self._is_recorded(key)
         result = await self._setting.box.run(call, key)
         if is_recorded:
             self._run.recall(Usage(tool_calls=1))

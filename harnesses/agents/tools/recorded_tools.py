@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import trio
@@ -18,6 +18,7 @@ from attrs import frozen
 from harnesses.agents.model.cassette import Cassette, CassetteMiss
 from harnesses.agents.model.messages import ToolDefinition
 from harnesses.agents.tools.tool import Tool, ToolEffect, ToolError, ToolSetting, ToolSource
+from harnesses.redaction.redactor import MARK
 
 
 def recorded_tools(cassette: Cassette, tools: Iterable[Tool | ToolSource]) -> tuple[Tool | ToolSource, ...]:
@@ -86,6 +87,8 @@ class _RecordedTool:
         name = self._tool.definition.name
         asked = {"tool": name, "arguments": _read(arguments)}
         if self._cassette.is_replaying:
+            if not self._is_answered:
+                self._check_arguments(asked["arguments"])
             answer = msgspec.convert(self._cassette.take(asked, f"a call of the tool {name}"), _Answer)
             if self.effect is ToolEffect.CHANGES_FILES or name in self._cassette.live:
                 await self._work(answer, arguments, setting)
@@ -100,6 +103,20 @@ class _RecordedTool:
             raise
         self._cassette.add(asked, _Answer(text=text))
         return text
+
+    def _check_arguments(self, arguments: object) -> None:
+        """Check that a call can be made as it was.
+
+        Raises:
+            CassetteMiss: its arguments held a secret, which was not recorded.
+        """
+        parts = cast("dict[str, object]", arguments) if isinstance(arguments, dict) else {"": arguments}
+        if (where := next((name for name, value in parts.items() if MARK in f"{name}{value}"), None)) is not None:
+            raise CassetteMiss(
+                f"cassette {self._cassette.path}: the call of {self._tool.definition.name} cannot be made again: its argument "
+                f"{where} held a secret, which was not recorded: expected the argument as it was, got {MARK!r}; "
+                "record it anew without the secret"
+            )
 
     async def _work(self, answer: _Answer, arguments: str, setting: ToolSetting) -> None:
         """Change the files as in the recording.

@@ -231,6 +231,33 @@ async def test_events_come_in_the_order_in_which_things_happen(autojump_clock: o
     ]
 
 
+async def test_what_a_resumed_turn_tells_again_is_marked_as_replayed(autojump_clock: object) -> None:
+    provider = scripted(says("", calls("act", '{"what": "x"}')), RequestRejected("no", status=400), says("done"))
+    store, harness = MemoryStore(), Asking(ModelAgent(provider.client(), tools=[act]), "q")
+    told: list[list[tuple[TurnEventKind, bool]]] = []
+    for _ in range(2):
+        async with Orchestrator(store) as orchestrator:
+            handle = orchestrator.start(harness, name="asking")
+            events = [event async for event in handle.turn_events()]
+        told.append([(each.event.kind, each.event.is_replayed) for each in events if each.event.text or each.event.result])
+
+    assert all(not is_replayed for _, is_replayed in told[0])
+    again = [kind for kind, is_replayed in told[1] if is_replayed]
+    assert again == [TurnEventKind.TOOL_STARTED, TurnEventKind.TOOL_FINISHED]
+    assert [kind for kind, is_replayed in told[1] if not is_replayed][-1] is TurnEventKind.TURN_COMPLETE
+
+
+async def test_the_transcript_of_a_turn_in_progress_has_its_corrections(autojump_clock: object) -> None:
+    provider = scripted(says("no"), says("", calls("give_answer", '{"answer": "x"}')), RequestRejected("no", status=400))
+    agent = ModelAgent(provider.client(), answer=list[int], tools=[act])
+    store = MemoryStore()
+
+    assert "blocked" in str(await run(Asking(agent, "q"), store))
+
+    (turn,) = transcripts(store, "asking")
+    assert list(turn.transcript.messages) == list(provider.requests[-1].messages)
+
+
 class Judge:
     """Accepts a text that has the right word."""
 

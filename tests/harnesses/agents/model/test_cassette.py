@@ -34,6 +34,7 @@ from harnesses.agents.model.providers.credentials import Credential
 from harnesses.agents.model.retry_policy import RetryPolicy
 from harnesses.agents.tools.recorded_tools import recorded_tools
 from harnesses.agents.tools.tool import Tool, ToolEffect, ToolError, ToolSetting
+from harnesses.redaction.redactor import MARK
 from tests.harnesses.agents.chat.scripted_model import says, scripted
 from tests.harnesses.agents.chat.test_turns_in_harnesses import Asking, run
 from tests.harnesses.agents.model.scripted_provider import ScriptedProvider, response
@@ -270,6 +271,17 @@ async def test_a_tool_that_no_longer_works_as_recorded_is_told(tmp_path: Path, s
 
     with pytest.raises(CassetteMiss, match="expected success, got an error: no such file"):
         await tool.invoke("{}", setting)  # type: ignore[union-attr]
+
+
+async def test_a_call_whose_arguments_held_a_secret_is_not_made_in_a_replay(tmp_path: Path, setting: ToolSetting) -> None:
+    (tool,) = recorded_tools(Cassette.record(tmp_path / "tape"), [Counter("write", [], ToolEffect.CHANGES_FILES)])
+    await tool.invoke(f'{{"path": "a", "text": "{SECRET}"}}', setting)  # type: ignore[union-attr]
+    calls: list[str] = []
+    (tool,) = recorded_tools(Cassette.replay(tmp_path / "tape"), [Counter("write", calls, ToolEffect.CHANGES_FILES)])
+
+    with pytest.raises(CassetteMiss, match="the call of write cannot be made again: its argument text held a secret"):
+        await tool.invoke(f'{{"path": "a", "text": "{MARK}"}}', setting)  # type: ignore[union-attr]
+    assert calls == []
 
 
 async def test_a_server_of_tools_is_not_started_in_a_replay(tmp_path: Path, setting: ToolSetting) -> None:
