@@ -2,8 +2,8 @@
 
 What is forked is a process like any other, and a child of the process of pytest: it has its own environment, folder, streams
 and descriptors, runs `__main__` from its first line, and ends as the interpreter ends. Only its imports were made before, and
-its hash seed is the zygote's: two of them, with different seeds, serve each process of pytest in turn, so that what depends on
-the order of a set differs between a program and the next.
+the table of secrets read. Its hash seed is the zygote's: two of them, with different seeds, serve each process of pytest in
+turn, so that what depends on the order of a set differs between a program and the next.
 
     tests ── arguments, environment, folder, descriptors ──▶ zygote ── clone ──▶ program
           ◀── process id ────────────────────────────────────
@@ -48,6 +48,15 @@ _IMPORTED = (
     "orchestrator.cli.read.status_verbs",
     "orchestrator.cli.read.verify_verb",
     "orchestrator.cli.run.run_verb",
+    "orchestrator.cli.command_app",
+    "orchestrator.cli.doctor.doctor_verb",
+    "orchestrator.cli.export.export_verb",
+    "orchestrator.cli.operate.approval_verbs",
+    "orchestrator.cli.operate.live_verbs",
+    "orchestrator.cli.query.analyze_verb",
+    "orchestrator.cli.query.sql_verb",
+    "orchestrator.cli.read.logs_verb",
+    "orchestrator.control.control_client",
 )
 """What many programs need, and what the most given verbs are made of.
 
@@ -173,8 +182,11 @@ _turns = cycle(_clients)
 
 def serve() -> None:
     """Fork a program for each request. Returns in each of them, with streams, environment and folder as requested."""
+    from harnesses.redaction import prefilter  # not needed by the process of pytest
+
     for name in _IMPORTED:
         importlib.import_module(name)
+    prefilter.may_hold_secret("-")  # reads the table
 
     with socket.socket(fileno=int(sys.argv[1])) as served:
         while True:

@@ -44,6 +44,8 @@ _MASKS = {
     r"(?m)\bstep \d+$": "step",
     r"\bafter step \d+; step \d+": "after step",
     r"\bmessage \d+": "message",
+    r"\bafter record \d+;": "after record;",
+    r"', step \d+\)": "', step)",
     r"\b\d+ records under \d+ seals, \d+ not sealed": "sealed",
     r"[ \t]+": " ",
     r" +(?=\n)": "",

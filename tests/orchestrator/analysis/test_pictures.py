@@ -84,10 +84,10 @@ def test_every_picture_is_good_vega_lite(busy: Run, name: str) -> None:
 def test_a_span_of_microseconds_and_one_of_years_are_drawn(diary: Diary, name: str, every_s: float) -> None:
     diary.life("one", 8, every_s=every_s)
 
-    drawn = picture(diary.open(), name)
+    svg = picture(diary.open(), name).svg()
 
-    assert "NaN" not in drawn.svg()
-    assert "undefined" not in drawn.svg()
+    assert "NaN" not in svg
+    assert "undefined" not in svg
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -105,10 +105,10 @@ def test_a_name_is_text_and_never_markup_and_no_two_are_one(diary: Diary, name: 
         crashing(diary, hostile, 1 + place % 2)
         diary.steps(hostile, 3, attempt=3)
 
-    drawn = picture(diary.open(), name)
+    svg = picture(diary.open(), name).svg()
 
-    assert not re.search(r"<script|[\x00-\x08\x1b\u202a-\u202e]", drawn.svg())
-    assert ElementTree.fromstring(drawn.svg()).tag.endswith("svg")
+    assert not re.search(r"<script|[\x00-\x08\x1b\u202a-\u202e]", svg)
+    assert ElementTree.fromstring(svg).tag.endswith("svg")
 
 
 def test_names_that_begin_alike_have_rows_of_their_own(diary: Diary) -> None:
