@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from inspect import iscoroutine
 from typing import Any
 
 import trio
 from attrs import define, field
 
+from harnesses import BaseHarness
 from harnesses.agents import ModelAgent, ToolEffect, tool
 from harnesses.agents.model.messages import ModelRequest, ModelResponse, Role
 from harnesses.agents.tools.tool_policy import ToolPolicy
-from harnesses.errors import Waiting
+from harnesses.errors import BudgetExhausted, Waiting
 from harnesses.features import Feature, FeatureHarness, NoHealthCheck, Verdict
 from orchestrator import Handle, MemoryStore, Orchestrator
 from tests.harnesses.agents.chat.scripted_model import ScriptedProvider, calls, says
@@ -37,12 +39,13 @@ class World:
     answered: Counter[int] = field(factory=Counter[int])
     asked: set[str] = field(factory=set[str])
     """Approvals that were asked for."""
+    given: set[str] = field(factory=set[str])
     end: Callable[[], object] = lambda: None
 
     async def pass_by(self) -> None:
         self.passed += 1
-        if self.passed == self.at:
-            self.end()
+        if self.passed == self.at and iscoroutine(ending := self.end()):
+            await ending
         await trio.lowlevel.checkpoint()
 
     def harness(self) -> FeatureHarness:
@@ -84,13 +87,31 @@ class WorldProvider(ScriptedProvider):
         return ANSWERS[number]
 
 
-async def live(world: World, store: MemoryStore, how: str, *, approves: bool = True) -> str:
+class Failing(BaseHarness[int, str, str]):
+    """Fails once when it is told to."""
+
+    def __init__(self, told: trio.Event) -> None:
+        super().__init__(0)
+        self.told, self.failed = told, False
+
+    async def execute(self) -> AsyncIterator[Any]:
+        if not self.failed:
+            await self.told.wait()
+            self.failed = True
+            raise ValueError("told to fail")
+        yield "done", "done"
+
+
+async def live(world: World, store: MemoryStore, how: str) -> str:
     """Let a program live until its end, or until it is ended at a moment of the turn; return how the harness ended."""
-    ended, again = "cancelled", list[Any]()
+    ended, again, told = "cancelled", list[Any](), trio.Event()
     async with trio.open_nursery() as nursery, Orchestrator(store, handle_signals=False) as orchestrator:
-        handle = orchestrator.start(world.harness(), name="f", restart="temporary")
-        world.end = ending(how, orchestrator, handle, nursery, again)
-        nursery.start_soon(answer, world, store, orchestrator, approves)
+        pair = orchestrator.supervisor("pair", strategy="one_for_all")
+        handle = orchestrator.start(world.harness(), name="f", step_timeout_s=60, supervisor=pair)
+        if how == "sibling":
+            orchestrator.start(Failing(told), name="sibling", supervisor=pair)
+        world.end = ending(how, orchestrator, handle, nursery, again, told)
+        nursery.start_soon(answer, world, store, orchestrator)
         ended = str(await handle.wait())
         while again:
             ended = str(await (await again.pop()).wait())
@@ -99,45 +120,53 @@ async def live(world: World, store: MemoryStore, how: str, *, approves: bool = T
 
 
 def ending(
-    how: str, orchestrator: Orchestrator, handle: Handle, nursery: trio.Nursery, again: list[Any]
-) -> Callable[[], object]:
-    """Return what ends a program, or only its harness, in this way."""
+    how: str, orchestrator: Orchestrator, handle: Handle, nursery: trio.Nursery, again: list[Any], told: trio.Event
+) -> Callable[[], Any]:
+    """Return what ends a program, its harness or an attempt of it in this way."""
 
     def pause_and_stop() -> None:
         handle.pause()
         handle.stop()
 
-    def wait() -> None:
-        raise Waiting("a person decides")
+    def fail(error: Exception) -> None:
+        raise error
 
-    ends: dict[str, Callable[[], object]] = {
-        "stop": handle.stop,
-        "stop all": orchestrator.stop,
+    async def fail_sibling() -> None:
+        told.set()
+        await trio.sleep(50)
+
+    async def take_long() -> None:
+        await trio.sleep(1_000)
+
+    ends: dict[str, Callable[[], Any]] = {
+        "stop": orchestrator.stop,
+        "stop one": handle.stop,
         "pause, stop": pause_and_stop,
         "restart": lambda: again.append(orchestrator.restart("f")),
         "cancel": nursery.cancel_scope.cancel,
-        "waiting": wait,
+        "waiting": lambda: fail(Waiting("a person decides")),
+        "spent": lambda: fail(BudgetExhausted("spent")),
+        "too slow": take_long,
+        "sibling": fail_sibling,
     }
     return ends[how]
 
 
-async def answer(world: World, store: MemoryStore, orchestrator: Orchestrator, approves: bool) -> None:
+async def answer(world: World, store: MemoryStore, orchestrator: Orchestrator) -> None:
     """Approve what is asked for, a moment later."""
-    seen: set[str] = set()
     while True:
         for record in store.approvals():
-            if record.id not in seen:
-                seen.add(record.id)
+            if record.id not in world.given:
                 world.asked.add(record.id)
-                with suppress(Waiting):
+                with suppress(Waiting, BudgetExhausted), trio.move_on_after(1):
                     await world.pass_by()
-                if approves:
-                    await trio.sleep(1)
-                    await orchestrator.approve(record.id, by="ann")
+                await trio.sleep(1)
+                world.given.add(record.id)
+                await orchestrator.approve(record.id, by="ann")
         await trio.sleep(1)
 
 
-WAYS = ("stop", "stop all", "pause, stop", "restart", "cancel", "waiting")
+WAYS = ("stop", "stop one", "pause, stop", "restart", "cancel", "waiting", "spent", "too slow", "sibling")
 
 
 async def test_a_stopped_turn_goes_on_after_its_last_finished_call(autojump_clock: object) -> None:
@@ -158,3 +187,15 @@ def check(world: World, where: str) -> None:
     assert max(world.acts.values()) == 1, f"{where}: {world.acts}"
     assert max(world.answered.values()) == 1, f"{where}: {world.answered}"
     assert len(world.asked) == 1, f"{where}: {world.asked}"
+
+
+async def test_a_turn_that_is_stopped_again_and_again_goes_on_each_time(autojump_clock: object) -> None:
+    for each in (2, 3):
+        world, store, ended = World(each), MemoryStore(), [""]
+        while ended[-1] != "completed" and len(ended) < 9:
+            ended.append(await live(world, store, "stop"))
+            world.at = world.passed + each
+        where = f"stopped at each {each}: {ended}"
+        assert len(ended) > 3, where
+        assert ended[-1] == "completed", where
+        check(world, where)
