@@ -124,6 +124,10 @@ class Runtime(Journal, Protocol):
         """Decides which effects need human approval, in addition to those that request it themselves."""
         ...
 
+    def has_asked(self) -> bool:
+        """Return whether an approval was requested for the step in progress, in this attempt or an earlier one."""
+        ...
+
     def end_attempt(self) -> None:
         """Release what was taken for an unrecorded step: the attempt is over."""
         ...
@@ -282,6 +286,10 @@ class LocalRuntime:
         if given is not True:
             raise ApprovalDenied(f"{key!r}: {action.summary}: approval was denied")
         return Grant("", "approver")
+
+    def has_asked(self) -> bool:
+        """Return False: what was asked of an approver does not outlive the attempt."""
+        return False
 
     def check_latch(self) -> None:
         """Do nothing: a harness that runs alone has no kill switch."""

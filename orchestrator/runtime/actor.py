@@ -446,6 +446,11 @@ class Actor:
         asker = Asker(self._id, self.control)
         return await self._context.approvals.wait(asker, self._harness.current_step + 1, key, action)
 
+    def has_asked(self) -> bool:
+        """Return whether an approval was requested for the step in progress; see `Runtime.has_asked`."""
+        step = self._harness.current_step + 1
+        return any(record.step_number == step for record in self._recorder.store.approvals(self.name))
+
     def check_latch(self) -> None:
         """Raise `Latched` if no effect may begin."""
         self._context.check_latch(self.name)

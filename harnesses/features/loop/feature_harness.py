@@ -301,7 +301,7 @@ class FeatureHarness(BaseHarness[FeatureState, Iteration, IterationResult]):
         if self.state.manifest is None:
             return await self._initialise(attempt.writer)
         begun = find_try(self.effects)
-        if begun is not None and begun.done:
+        if begun is not None and (begun.done or self._surroundings("resume").has_asked()):
             return await attempt.attempts.turn(begun.feature_id, begun.turn, taken_up=True)
         if begun is not None or (self.state.run is not None and not attempt.checks.has_begun):
             return await attempt.attempts.recover(begun)

@@ -11,12 +11,12 @@ from typing import Any
 import trio
 from attrs import define, field
 
-from harnesses import BaseHarness
+from harnesses import Action, Agent, AgentRun, BaseHarness
 from harnesses.agents import ModelAgent, ToolEffect, tool
 from harnesses.agents.model.messages import ModelRequest, ModelResponse, Role
 from harnesses.agents.tools.tool_policy import ToolPolicy
 from harnesses.errors import BudgetExhausted, Waiting
-from harnesses.features import Feature, FeatureHarness, NoHealthCheck, Verdict
+from harnesses.features import Feature, FeatureHarness, NoHealthCheck, TurnResult, Verdict
 from orchestrator import Handle, MemoryStore, Orchestrator
 from tests.harnesses.agents.chat.scripted_model import ScriptedProvider, calls, says
 
@@ -187,6 +187,31 @@ def check(world: World, where: str) -> None:
     assert max(world.acts.values()) == 1, f"{where}: {world.acts}"
     assert max(world.answered.values()) == 1, f"{where}: {world.answered}"
     assert len(world.asked) == 1, f"{where}: {world.asked}"
+
+
+async def test_an_agent_that_waits_for_approval_before_all_else_waits_for_the_same_one(autojump_clock: object) -> None:
+    paid = list[int]()
+
+    async def work(run: AgentRun[Any, Any]) -> TurnResult:
+        await run.once("pay", paid.append, 5, approval=Action("pay", "pay 5"))
+        return TurnResult(message="paid")
+
+    store, ended = MemoryStore(), list[str]()
+    for end in ("stop", "cancel", "answer"):
+        wanted = [Feature("f", "d", steps="s")]
+        harness = FeatureHarness(Agent(work), Passing(), objective="o", features=wanted, health_check=NoHealthCheck())
+        async with trio.open_nursery() as nursery, Orchestrator(store, handle_signals=False) as orchestrator:
+            handle = orchestrator.start(harness, name="f")
+            await trio.sleep(1)
+            if end == "answer":
+                await orchestrator.approve(store.approvals()[0].id, by="ann")
+            elif end == "stop":
+                await handle.stop()
+            else:
+                nursery.cancel_scope.cancel()
+            ended.append(str(await handle.wait()))
+
+    assert (ended[-1], paid, len(store.approvals())) == ("completed", [5], 1)
 
 
 async def test_a_turn_that_is_stopped_again_and_again_goes_on_each_time(autojump_clock: object) -> None:
