@@ -75,11 +75,11 @@ def find_try(effects: tuple[Effect, ...]) -> Try | None:
 
     An interrupted try that recorded effects of its own counts as done: it is resumed, so that no effect is repeated.
     """
-    begun = next((effect for effect in effects if effect.key.startswith(f"{WORK} ")), None)
-    if begun is None or begun.outcome not in (*OPEN, EffectOutcome.CONFIRMED):
-        return None
-    feature_id, turn = begun.arguments
-    return Try(feature_id, turn, begun.outcome is EffectOutcome.CONFIRMED or len(effects) > 1)
+    for place, begun in enumerate(effects, 1):
+        if begun.key.startswith(f"{WORK} ") and begun.outcome in (*OPEN, EffectOutcome.CONFIRMED):
+            feature_id, turn = begun.arguments
+            return Try(feature_id, turn, begun.outcome is EffectOutcome.CONFIRMED or len(effects) > place)
+    return None
 
 
 def check_result(result: object) -> TurnResult:

@@ -180,14 +180,16 @@ class FeatureAttempts:
     async def _halt(self, id: str, turn: int, error: HarnessError, *, opens: bool) -> StepDraft:
         """Hand off a try that waits for a person or for budget; `error` is raised after the step.
 
-        If the try recorded effects of its own, no hand-off is needed: the error is raised at once, and the try resumed later.
+        No hand-off is needed if the try recorded effects of its own, because it is resumed later, or if it opens the run: the
+        error is raised at once.
         """
         begun = find_try(self.harness.effects())
-        if (begun is not None and begun.done) or (begun is None and opens):
+        if begun is not None and not begun.done:
+            await self._settle(begun)
+        if opens or (begun is not None and begun.done):
             raise error
         if begun is None:
             return self._interrupt(None, describe_error(error), then=error)
-        await self._settle(begun)
         return self._interrupt(id, describe_error(error), turn=turn, then=error)
 
     async def recover(self, begun: Try | None) -> StepDraft:

@@ -15,7 +15,7 @@ from harnesses import Action, Agent, AgentRun, BaseHarness
 from harnesses.agents import ModelAgent, ToolEffect, tool
 from harnesses.agents.model.messages import ModelRequest, ModelResponse, Role
 from harnesses.agents.tools.tool_policy import ToolPolicy
-from harnesses.errors import BudgetExhausted, Waiting
+from harnesses.errors import BudgetExhausted, NotReady, Waiting
 from harnesses.features import Feature, FeatureHarness, NoHealthCheck, TurnResult, Verdict
 from orchestrator import Handle, MemoryStore, Orchestrator
 from tests.harnesses.agents.chat.scripted_model import ScriptedProvider, calls, says
@@ -187,6 +187,26 @@ def check(world: World, where: str) -> None:
     assert max(world.acts.values()) == 1, f"{where}: {world.acts}"
     assert max(world.answered.values()) == 1, f"{where}: {world.answered}"
     assert len(world.asked) == 1, f"{where}: {world.asked}"
+
+
+async def test_a_try_that_cannot_begin_for_want_of_something_leaves_no_step(autojump_clock: object) -> None:
+    missing = [True, True, False]
+
+    async def work(run: AgentRun[Any, Any]) -> TurnResult:
+        await trio.lowlevel.checkpoint()
+        if missing.pop(0):
+            raise NotReady("there is no server")
+        return TurnResult(message="done")
+
+    store, ended = MemoryStore(), list[str]()
+    while missing:
+        wanted = [Feature("f", "d", steps="s")]
+        harness = FeatureHarness(Agent(work), Passing(), objective="o", features=wanted, health_check=NoHealthCheck())
+        async with Orchestrator(store, handle_signals=False) as orchestrator:
+            ended.append(str(await orchestrator.start(harness, name="f").wait()).split(":", maxsplit=1)[0])
+
+    assert ended == ["blocked", "blocked", "completed"]
+    assert [step.output["status"] for step in store.steps("f")] == ["done", "passed"]
 
 
 async def test_an_agent_that_waits_for_approval_before_all_else_waits_for_the_same_one(autojump_clock: object) -> None:

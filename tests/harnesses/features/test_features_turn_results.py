@@ -39,6 +39,7 @@ def effect(key: str, outcome: str) -> Effect:
         ((effect("work a 2", "confirmed"),), Try("a", 2, done=True)),
         ((effect("work a 2", "confirmed"), effect("judge a 2", "begun")), Try("a", 2, done=True)),
         ((effect("work a 2", "begun"), effect("order 7", "confirmed")), Try("a", 2, done=True)),
+        ((effect("work b 2", "not_done"), effect("work a 2", "begun")), Try("a", 2, done=False)),
     ],
 )
 def test_a_try_on_record_is_found_and_one_that_has_acted_counts_as_done(effects, found):
