@@ -18,12 +18,17 @@ _ACTIVE = re.compile(
 
 def inert(text: str) -> str:
     """Return `text` with every such character shown as an escape: `\\x1b`, `\\u202e`. Line feeds and tabs stay."""
-    return _ACTIVE.sub(_written_out, text)
+    return text if _is_plain(text) else _ACTIVE.sub(_written_out, text)
 
 
 def inert_json(text: str) -> str:
     """Return equivalent JSON text in which every such character is escaped, including those that JSON allows."""
-    return _ACTIVE.sub(_escaped, text)
+    return text if _is_plain(text) else _ACTIVE.sub(_escaped, text)
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether all characters are ASCII that prints: most texts are, and the pattern takes ten times as long."""
+    return text.isascii() and text.isprintable()
 
 
 def _written_out(match: re.Match[str]) -> str:

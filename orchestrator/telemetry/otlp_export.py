@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -36,58 +36,56 @@ _ERROR = 2
 
 
 def otlp_lines(spans: Iterable[Span]) -> Iterator[str]:
-    """Yield requests of at most `BATCH` spans, one per line: the format of OpenTelemetry's file exporter."""
+    """Yield requests of at most `BATCH` spans, one per line: the format of OpenTelemetry's file exporter.
+
+    The JSON of an `ExportTraceServiceRequest` is put together as text: to build its objects first takes three times as long.
+    """
     iterator = iter(spans)
+    resource = _attributes({"service.name": SERVICE})
+    head = (
+        f'{{"resourceSpans":[{{"resource":{{"attributes":{resource}}},"scopeSpans":[{{"scope":{{"name":"{SCOPE}"}},"spans":['
+    )
     while some := list(islice(iterator, BATCH)):
-        yield inert_json(encode_private(otlp_request(some)))
+        yield inert_json(f"{head}{','.join(map(_span, some))}]}}]}}]}}")
 
 
-def otlp_request(spans: Sequence[Span]) -> dict[str, Any]:
-    """Return an `ExportTraceServiceRequest`."""
-    scoped = {"scope": {"name": SCOPE}, "spans": [_span(span) for span in spans]}
-    return {"resourceSpans": [{"resource": {"attributes": _attributes({"service.name": SERVICE})}, "scopeSpans": [scoped]}]}
+def _span(span: Span) -> str:
+    parent = f'"parentSpanId":"{span.parent_id}",' if span.parent_id else ""
+    status = "" if span.error is None else f'"code":{_ERROR},"message":{encode_private(span.error)}'
+    return (
+        f'{{"traceId":"{span.trace_id}","spanId":"{span.span_id}",{parent}"name":{encode_private(span.name)},'
+        f'"kind":{_CLIENT if span.is_client else _INTERNAL},"startTimeUnixNano":"{span.start_us * 1000}",'
+        f'"endTimeUnixNano":"{span.end_us * 1000}","attributes":{_attributes(span.attributes)},'
+        f'"events":[{",".join(map(_event, span.moments))}],"status":{{{status}}}}}'
+    )
 
 
-def _span(span: Span) -> dict[str, Any]:
-    parent = {"parentSpanId": span.parent_id} if span.parent_id else {}
-    return {
-        "traceId": span.trace_id,
-        "spanId": span.span_id,
-        **parent,
-        "name": span.name,
-        "kind": _CLIENT if span.is_client else _INTERNAL,
-        "startTimeUnixNano": str(span.start_us * 1000),
-        "endTimeUnixNano": str(span.end_us * 1000),
-        "attributes": _attributes(span.attributes),
-        "events": [_event(moment) for moment in span.moments],
-        "status": {} if span.error is None else {"code": _ERROR, "message": span.error},
-    }
+def _event(moment: Moment) -> str:
+    name = encode_private(moment.name)
+    return f'{{"timeUnixNano":"{moment.time_us * 1000}","name":{name},"attributes":{_attributes(moment.attributes)}}}'
 
 
-def _event(moment: Moment) -> dict[str, Any]:
-    return {
-        "timeUnixNano": str(moment.time_us * 1000),
-        "name": moment.name,
-        "attributes": _attributes(moment.attributes),
-    }
+def _attributes(values: Mapping[str, Value]) -> str:
+    return f"[{','.join([f'{_key(key)}{_value(value)}}}' for key, value in values.items()])}]"
 
 
-def _attributes(values: Mapping[str, Value]) -> list[dict[str, Any]]:
-    return [{"key": key, "value": _value(value)} for key, value in values.items()]
+@lru_cache(1000)
+def _key(key: str) -> str:
+    return f'{{"key":{encode_private(key)},"value":'
 
 
-def _value(value: Value) -> dict[str, Any]:
+def _value(value: Value) -> str:
     match value:
+        case str():
+            return f'{{"stringValue":{encode_private(value)}}}'
         case bool():
-            return {"boolValue": value}
+            return f'{{"boolValue":{encode_private(value)}}}'
         case int():
-            return {"intValue": str(value)}
+            return f'{{"intValue":"{value}"}}'
         case float():
-            return {"doubleValue": value}
-        case tuple():
-            return {"arrayValue": {"values": [_value(each) for each in value]}}
+            return f'{{"doubleValue":{encode_private(value)}}}'
         case _:
-            return {"stringValue": value}
+            return f'{{"arrayValue":{{"values":[{",".join(map(_value, value))}]}}}}'
 
 
 def missing() -> UsageError:

@@ -12,8 +12,10 @@ An attempt that was killed ends with its last record, whenever that is found out
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, TypeVar
 
+import msgspec
 from attrs import define, evolve, field
 
 from orchestrator.records import Record
@@ -60,9 +62,15 @@ class _Open:
     turns: AgentTurns = field(init=False)
     trace_id: str = field(init=False)
     own_id: str = field(init=False)
+    common: dict[str, Value] = field(init=False)
     last_step_id: str = field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        self.common = {
+            "orchestrator.harness": self.harness,
+            "orchestrator.run": self.run,
+            "orchestrator.attempt": self.attempt,
+        }
         self.turns = AgentTurns(self)
         self.trace_id = id_of(16, self.run, self.harness, self.attempt)
         self.own_id, self.last_step_id = self.id_of(), self.id_of("step", self.last_step)
@@ -76,14 +84,6 @@ class _Open:
             self.moments.append(moment)
         else:
             self.left_out += 1
-
-    @property
-    def common(self) -> dict[str, Value]:
-        return {
-            "orchestrator.harness": self.harness,
-            "orchestrator.run": self.run,
-            "orchestrator.attempt": self.attempt,
-        }
 
 
 def spans(records: Iterable[Record], *, is_over: bool = False) -> Iterator[Span]:
@@ -141,19 +141,19 @@ class Traces:
 
 
 def _step(attempt: _Open, record: Record) -> list[Span]:
-    fields = object_of(record.body)
-    took = _times(object_in(fields, "took_us"))
+    facts = _facts_of(record.body)
+    took = _times(facts.took_us)
     end = record.time_us
     begun = end - took["work"] if "work" in took else attempt.step_us
     attributes: dict[str, Value] = {
         **attempt.common,
         "orchestrator.step": record.step,
         "orchestrator.seq": record.seq,
-        **{f"orchestrator.took.{part}_s": us / 1e6 for part, us in took.items()},
+        **{_name_of_time(part): us / 1e6 for part, us in took.items()},
         **{f"orchestrator.spent.{name}": amount for name, amount in attempt.spent.items()},
     }
-    if isinstance(summary := fields.get("summary"), str):
-        attributes["orchestrator.summary"] = text_of(summary)
+    if isinstance(facts.summary, str):
+        attributes["orchestrator.summary"] = text_of(facts.summary)
     own = attempt.id_of("step", record.step)
     # If the clock was set back, a step still does not begin before its attempt.
     start = min(max(begun, attempt.start_us), end)
@@ -298,5 +298,30 @@ def _keep(pending: dict[str, KeptT], key: str, value: KeptT) -> None:
 def _times(took: object) -> dict[str, int]:
     """Return the valid durations of a step."""
     return {
-        text_of(part): us for part, us in object_in({"took": took}, "took").items() if type(us) is int and 0 <= us < 1 << 53
+        _part_of(part): us for part, us in object_in({"took": took}, "took").items() if type(us) is int and 0 <= us < 1 << 53
     }
+
+
+_part_of = lru_cache(100)(text_of)
+
+
+@lru_cache(100)
+def _name_of_time(part: str) -> str:
+    return f"orchestrator.took.{part}_s"
+
+
+class _StepFacts(msgspec.Struct, gc=False):
+    """What a span tells of a step; the rest of its body is not even parsed."""
+
+    took_us: object = None
+    summary: object = None
+
+
+_read_facts = msgspec.json.Decoder(_StepFacts).decode
+
+
+def _facts_of(body: str) -> _StepFacts:
+    try:
+        return _read_facts(body)
+    except (msgspec.DecodeError, UnicodeError):
+        return _StepFacts()
