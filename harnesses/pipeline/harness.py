@@ -36,6 +36,7 @@ import trio
 
 from harnesses.base import BaseHarness
 from harnesses.budgets.usage import spent_up
+from harnesses.effects.effect_scopes import scope_of
 from harnesses.errors import BudgetExhausted, HarnessMisuse, Stopping, Waiting
 from harnesses.features.agent_text import one_line
 from harnesses.governance.evidence.attempt_verdict import Claim, TaskStatus
@@ -47,6 +48,7 @@ from harnesses.pipeline.judging.copies import MAX_COPY_BYTES
 from harnesses.pipeline.pipeline_memory import PipelineMemory
 from harnesses.pipeline.pipeline_state import (
     Mode,
+    MoveKind,
     PipelineInput,
     PipelineOutput,
     PipelineState,
@@ -214,6 +216,7 @@ class PipelineHarness(BaseHarness[PipelineState, PipelineInput, PipelineOutput])
             async with trio.open_nursery() as nursery:
                 ask, limit_s = self._ask, self._agent_limit_s
                 self._workers = Workers(nursery, self._plan, self._agents, self._judge, ask=ask, now=self.now, limit_s=limit_s)
+                self._workers.claims.update(self._resumed_claim())
                 while True:
                     try:
                         draft = await self._next()
@@ -239,7 +242,19 @@ class PipelineHarness(BaseHarness[PipelineState, PipelineInput, PipelineOutput])
 
     async def _ask(self, agent: PipelineAgent, work: StageWork | Inspection) -> object:
         """Ask an agent about one claim. Its effects are recorded under that claim, since several agents work at once."""
-        return await self.run_agent(agent, work, key=f"{work.task.id} {work.claim.nonce}")
+        return await self.run_agent(agent, work, key=_call_key(work.claim))
+
+    def _resumed_claim(self) -> Iterable[str]:
+        """Return the nonce of the claim made with the last step, if its agent has recorded calls or asked for an approval: the
+        agent continues after them. Calls before the last step are not at hand, so another interrupted claim is given back."""
+        last = self.step_history[-1].input if self.step_history else None
+        if last is None or last.kind is not MoveKind.CLAIM:
+            return ()
+        claim = record_of(self.state, TaskId(last.task)).claim
+        assert claim is not None
+        scope = scope_of(self._agents.builder(TaskId(last.task), claim.attempt).name, _call_key(claim))
+        has_calls = any(effect.key.startswith(scope) for effect in self.effects) or self._surroundings("resume").has_asked()
+        return (claim.nonce,) if has_calls else ()
 
     async def _next(self) -> StepDraft | None:
         """Return the next step, after starting all work that can start; None at the end."""
@@ -395,6 +410,11 @@ class PipelineHarness(BaseHarness[PipelineState, PipelineInput, PipelineOutput])
             )
         if any(task.status is TaskStatus.IN_PROGRESS and task.claim is None for task in self.state.tasks):
             raise PipelineInvalid("a task is in progress without a claim: the record was changed from outside")
+
+
+def _call_key(claim: Claim) -> str:
+    """Return the key of the call of an agent for a claim."""
+    return f"{claim.task_id} {claim.nonce}"
 
 
 def _check_counts(**counts: int) -> None:

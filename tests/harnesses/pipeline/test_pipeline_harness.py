@@ -14,6 +14,7 @@ from harnesses import Agent, AgentRun, BudgetExhausted, Ending, LocalRuntime, Wa
 from harnesses.governance import EvidencePolicy, Grade, Guardrails
 from harnesses.pipeline import PipelineHarness, PipelineInvalid, Task
 from harnesses.pipeline.stage_work import StageWork
+from orchestrator import MemoryStore, Orchestrator
 
 from .scripted import (
     Builders,
@@ -247,6 +248,38 @@ async def test_a_claim_that_was_cut_off_counts_as_an_attempt_and_is_given_back(
     assert kinds(harness) == ["plan", "claim a", "reclaim a", "claim a", "build a", "judge a"]
     assert harness.step_history[2].output.events[0]["type"] == "claim_reclaimed"
     assert builders.begun == [("a", 1), ("a", 2)]
+
+
+@pytest.mark.parametrize("how", ["stop", "cancel", "wait"])
+async def test_an_agent_that_records_its_calls_goes_on_with_its_claim_after_a_stop(
+    how: str, tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    acts, store = list[str](), MemoryStore()
+
+    async def work(run: AgentRun[Any, Work]) -> object:
+        await run.once("one", acts.append, "one")
+        if life == 0 and how == "wait":
+            raise Waiting("a person decides")
+        await trio.sleep(1_000 if life == 0 else 1)
+        await run.once("two", acts.append, "two", approval="pay")
+        return honest(run.input)
+
+    for life in range(3):
+        harness = pipeline(tmp_path / "w", "a", agents=Agent(work, name="b" * 70))
+        async with trio.open_nursery() as nursery, Orchestrator(store, handle_signals=False) as orchestrator:
+            handle = orchestrator.start(harness, name="p")
+            await trio.sleep(10)
+            if life == 2:
+                await orchestrator.approve(store.approvals()[0].id, by="ann")
+                await handle.wait()
+            elif how == "cancel":
+                nursery.cancel_scope.cancel()
+            await handle.stop()
+
+    assert harness.is_complete()
+    assert kinds(harness) == ["plan", "claim a", "build a", "judge a"]
+    assert acts == ["one", "two"]
+    assert len(store.approvals()) == 1
 
 
 async def test_a_claim_that_is_cut_off_again_and_again_is_blocked(tmp_path: Path, autojump_clock: MockClock) -> None:
