@@ -51,9 +51,10 @@ WATCHED: tuple[str, ...] = tuple(
 
 BETWEEN = b"\x1e"
 """Separator after each record. JSON has no such character; if a text contains it, the lengths keep records apart."""
-_CHUNK = 256
+_CHUNK = 512
 _CHUNK_BYTES = 4_000_000
-"""Limits on the records and bytes hashed at a time; larger chunks cost more in memory allocation than they save."""
+"""Limits on the records and bytes hashed at a time. Each chunk waits for the interpreter twice, up to 5 ms while the loop
+computes; larger ones cost more in memory allocation than they save."""
 _HEADER = "json_array(harness, epoch, attempt, step, time_us, kind, length(CAST(body AS BLOB)), length(CAST(state AS BLOB)))"
 RECORD_TEXT = f"{_HEADER} || body || coalesce(state, '')"
 """SQL for the hashed text of a record."""
