@@ -1,4 +1,4 @@
-"""A turn that is killed goes on at its last finished call: `python -m tests.kill.turns` kills it at every event."""
+"""A turn that is killed or stopped goes on at its last finished call: `python -m tests.kill.turns` ends it at every event."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ import pytest
 from tests.model_server import ModelServer
 from tests.zygote import preload
 
-from .turn_lives import killed_once, uninterrupted
+from .turn_lives import WAYS, Way, ended_once, uninterrupted
 
 
-@pytest.mark.parametrize("kills", [("request:2", "acted:1", "commit-after:9")], ids=str)
-def test_a_killed_turn_repeats_no_tool_and_pays_no_finished_call_again(
-    kills: tuple[str, ...], tmp_path: Path, model_server: ModelServer
+@pytest.mark.parametrize(
+    ("way", "moments"),
+    [(WAYS[0], ("request:2", "acted:1", "commit-after:9")), (WAYS[3], ("piece:12", "acted:2"))],
+    ids=lambda value: value.name if isinstance(value, Way) else "",
+)
+def test_a_turn_that_is_killed_or_stopped_repeats_no_tool_and_pays_no_finished_call_again(
+    way: Way, moments: tuple[str, ...], tmp_path: Path, model_server: ModelServer
 ) -> None:
     preload("openai")
-    wanted, _ = uninterrupted(tmp_path / "whole", model_server)
+    wanted, _ = uninterrupted(tmp_path / "whole", model_server, way)
 
-    assert all(killed_once(tmp_path / kill.replace(":", "-"), model_server, wanted, kill) for kill in kills)
+    for moment in moments:
+        assert ended_once(tmp_path / moment.replace(":", "-"), model_server, wanted, way, moment)
 
     assert wanted.text == "All done."
     assert wanted.file == "two\nthree\n"

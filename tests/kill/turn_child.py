@@ -1,14 +1,17 @@
-"""The program that is killed while a model agent takes a turn with three tool calls.
+"""The program that is killed, or stopped by a signal, while a model agent takes a turn with three tool calls.
 
 python -m tests.kill.turn_child FOLDER --url http://127.0.0.1:1234/v1 --kill commit-after:7
+python -m tests.kill.turn_child FOLDER --url http://127.0.0.1:1234/v1 --stop commit-after:7 --features
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -23,6 +26,7 @@ from harnesses.agents.model.messages import ModelRequest, ModelResponse, StreamE
 from harnesses.agents.model.provider import ModelProvider
 from harnesses.agents.model.providers.model_names import provider_for
 from harnesses.agents.tools.tool import ToolSetting
+from harnesses.features import Feature, FeatureHarness, NoHealthCheck, accept_all
 from orchestrator import Orchestrator, SqliteStore, Store
 from orchestrator.testing import FaultyStore, kill_this_process
 
@@ -33,16 +37,22 @@ _FOREVER = 1_000_000
 
 @define
 class Killer:
-    """Counts the moments of each kind, and kills this program at one of them."""
+    """Counts the moments of each kind, and kills or stops this program at one of them."""
 
     kind: str
     number: int
+    end: Callable[[], None]
     counts: Counter[str] = field(factory=Counter[str])
 
     def pass_by(self, kind: str) -> None:
         self.counts[kind] += 1
         if kind == self.kind and self.counts[kind] == self.number:
-            kill_this_process()
+            self.end()
+
+
+def stop_this_process() -> None:
+    """Have the program stop in order, as `kill` does."""
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 @define
@@ -93,6 +103,12 @@ class Acting(BaseHarness[str, str, dict[str, Any]]):
         yield TASK, {"text": text}
 
 
+def as_feature(agent: ModelAgent) -> FeatureHarness:
+    """Return a harness whose only feature is the task."""
+    wanted = [Feature("task", TASK, steps="it is done")]
+    return FeatureHarness(agent, accept_all(), objective="Do it.", features=wanted, health_check=NoHealthCheck())
+
+
 def make_agent(options: argparse.Namespace, killer: Killer) -> ModelAgent:
     """Return an agent with a tool that acts and one that changes a file; both leave a line each time."""
     acts, work = options.folder / "acts", options.folder / "work"
@@ -123,13 +139,19 @@ def make_agent(options: argparse.Namespace, killer: Killer) -> ModelAgent:
 
 
 async def run(options: argparse.Namespace) -> None:
-    """Take the turn; write down what was passed by, and the usage that is on record for the agent."""
-    kind, _, number = options.kill.partition(":")
-    killer = Killer(kind, int(number or _FOREVER))
+    """Take the turn; write down what was passed by."""
+    kind, _, number = (options.kill or options.stop).partition(":")
+
+    def end() -> None:
+        killer.counts["ended"] += 1
+        (stop_this_process if options.stop else kill_this_process)()
+
+    killer = Killer(kind, int(number or _FOREVER), end)
     moment, at = kind.removeprefix("commit-"), int(number or _FOREVER) if kind.startswith("commit-") else _FOREVER
-    store: Store = FaultyStore(SqliteStore(options.folder / "run.db"), kill_this_process, at=at, after=moment == "after")
+    store: Store = FaultyStore(SqliteStore(options.folder / "run.db"), end, at=at, after=moment == "after")
     async with Orchestrator(store) as orchestrator:
-        orchestrator.start(Acting(make_agent(options, killer)), name="acting", budget=BUDGET)
+        make = as_feature if options.features else Acting
+        orchestrator.start(make(make_agent(options, killer)), name="acting", budget=BUDGET)
     assert isinstance(store, FaultyStore)
     counts = {**killer.counts, "commit-before": store.commits, "commit-after": store.commits}
     (options.folder / "counts.json").write_text(json.dumps(counts))
@@ -142,6 +164,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--url", required=True, help="base URL of the model server")
     parser.add_argument("--kill", default="", metavar="MOMENT:N", help="commit-before, commit-after, request, piece, …")
+    parser.add_argument("--stop", default="", metavar="MOMENT:N", help="stop there by a signal instead")
+    parser.add_argument("--features", action="store_true", help="take the turn in a feature harness")
     return parser.parse_args()
 
 

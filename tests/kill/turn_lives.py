@@ -1,4 +1,4 @@
-"""Lives of the program that takes a turn with three tool calls: killed at one moment, and gone on with to its end.
+"""Lives of the program that takes a turn with three tool calls: killed or stopped at one moment, and gone on with to its end.
 
 At the end of all lives: no tool has acted twice, as its own file says; no model call that was on record was sent again, as
 the model server says; the answer, the file, the transcript and its usage are those of a program that was not killed; and the
@@ -51,6 +51,24 @@ class World:
     """What its budget was charged."""
 
 
+@frozen
+class Way:
+    """How a program is ended, and the harness that takes the turn."""
+
+    name: str
+    option: str
+    harness: tuple[str, ...] = ()
+
+
+KILL = Way("kill", "--kill")
+WAYS = (
+    KILL,
+    Way("stop", "--stop"),
+    Way("kill features", "--kill", ("--features",)),
+    Way("stop features", "--stop", ("--features",)),
+)
+
+
 def prepare(server: ModelServer) -> None:
     """Have the server answer with two calls, then one, then a text."""
     server.reset()
@@ -68,12 +86,12 @@ def _call(name: str, text: str, id: str) -> dict[str, Any]:
     return {"id": id, "name": name, "arguments": {"text": text}}
 
 
-def live(folder: Path, server: ModelServer, kill: str = "", *, before: list[str] | None = None) -> bool:
-    """Let the program live once; return whether it was killed."""
+def live(folder: Path, server: ModelServer, *how: str, before: list[str] | None = None) -> bool:
+    """Let the program live once; return whether it was killed or stopped."""
     (folder / "work").mkdir(parents=True, exist_ok=True)
     if not (folder / "work" / ".git").exists():
         subprocess.run(["git", "init", "-q", "work"], cwd=folder, check=True, env={**os.environ, **_GIT})
-    arguments = ["-m", "tests.kill.turn_child", str(folder), "--url", server.openai_url, "--kill", kill]
+    arguments = ["-m", "tests.kill.turn_child", str(folder), "--url", server.openai_url, *how]
     env = {**os.environ, "XDG_STATE_HOME": str(folder)}
     with (folder / "errors").open("wb") as errors:
         if before is None:
@@ -84,7 +102,7 @@ def live(folder: Path, server: ModelServer, kill: str = "", *, before: list[str]
             code = done.returncode
     killed = code in (-signal.SIGKILL, 128 + signal.SIGKILL)
     assert killed or code == 0, f"the program ended with code {code}:\n{(folder / 'errors').read_text()[-4000:]}"
-    return killed
+    return killed or bool(json.loads((folder / "counts.json").read_text()).get("ended"))
 
 
 def finished_rounds(folder: Path) -> set[int]:
@@ -108,26 +126,30 @@ def world(folder: Path) -> World:
     """Return what is left."""
     assert_sound(folder / "run.db")
     with closing(SqliteReader(folder / "run.db")) as reader:
-        (step,) = reader.steps("acting")
+        *_, step = reader.steps("acting")
         (turn,) = [decode(record.body) for record in reader.records() if record.kind == "transcript"]
         spent = reader.accounts(["harness/acting"])["harness/acting"].spent
     usage = tuple(int(turn.get(name, 0)) for name in ("model_calls", "tool_calls", "input_tokens", "output_tokens"))
     said = json.dumps([{**message, "text": message.get("text", "")} for message in turn["messages"]])
     file = folder / "work" / "file.txt"
-    return World(step.output["text"], file.read_text(), said, usage, spent)
+    text = step.output.get("text") or step.output["result"]["message"]
+    return World(text, file.read_text(), said, usage, spent)
 
 
-def killed_once(folder: Path, server: ModelServer, wanted: World, kill: str = "", *, before: list[str] | None = None) -> bool:
-    """Kill a program at one moment, have the next one finish the turn, and assert what has to hold.
+def ended_once(
+    folder: Path, server: ModelServer, wanted: World, how: Way, moment: str = "", *, before: list[str] | None = None
+) -> bool:
+    """Kill or stop a program at one moment, have the next one finish the turn, and assert what has to hold.
 
     Returns:
-        Whether it was killed; if it passed by fewer such moments, it came to its end.
+        Whether it was ended; if it passed by fewer such moments, it came to its end.
     """
     prepare(server)
-    killed = live(folder, server, kill, before=before)
+    kill, *where = f"{how.name} {moment}", *how.harness
+    killed = live(folder, server, *([how.option, moment] if moment else []), *where, before=before)
     known, sent = finished_rounds(folder), rounds_sent(server)
     if killed:
-        assert not live(folder, server)
+        assert not live(folder, server, *where)
     again = rounds_sent(server) - sent
     assert not known & set(again), f"{kill}: rounds {known} were on record, and {sorted(again)} were sent after that"
     assert max(rounds_sent(server).values()) <= 2
@@ -154,10 +176,10 @@ def check_spent(spent: Spend, wanted: Spend, kill: str) -> None:
         assert 0 <= extra <= most, f"{kill}: {name}: charged {extra} too much, of at most {most}"
 
 
-def uninterrupted(folder: Path, server: ModelServer) -> tuple[World, dict[str, int]]:
-    """Return what a program leaves that is not killed, and how many moments of each kind it passes by."""
+def uninterrupted(folder: Path, server: ModelServer, how: Way = KILL) -> tuple[World, dict[str, int]]:
+    """Return what a program leaves that is not ended, and how many moments of each kind it passes by."""
     prepare(server)
-    assert not live(folder, server)
+    assert not live(folder, server, *how.harness)
     return world(folder), json.loads((folder / "counts.json").read_text())
 
 

@@ -1,4 +1,4 @@
-"""Kill the program that takes a turn with three tool calls at every event of it.
+"""Kill and stop the program that takes a turn with three tool calls at every event of it, in two kinds of harness.
 
 python -m tests.kill.turns                 at each commit, request, piece of an answer and tool call
 python -m tests.kill.turns --each-call     instead: at each write and each sync of the program, by strace
@@ -16,7 +16,7 @@ from tests.model_server import ModelServer
 from tests.zygote import preload
 
 from .calls import SYNCS, WRITES, why_no_strace
-from .turn_lives import MOMENTS, killed_once, tampering, uninterrupted
+from .turn_lives import KILL, MOMENTS, WAYS, ended_once, tampering, uninterrupted
 
 
 def main() -> None:
@@ -26,19 +26,21 @@ def main() -> None:
     preload("openai", "harnesses.agents.chat.model_agent", "harnesses.agents.model.providers.openai_chat_provider")
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as name, ModelServer() as server:
-        kills = kill_at_calls(Path(name), server) if options.each_call else kill_at_events(Path(name), server)
-    print(f"{kills} kills; no tool acted twice, no finished call was paid again ({time.monotonic() - begin:.0f} s)")
+        ends = kill_at_calls(Path(name), server) if options.each_call else end_at_events(Path(name), server)
+    print(f"{ends} kills and stops; no tool acted twice, no finished call was paid again ({time.monotonic() - begin:.0f} s)")
 
 
-def kill_at_events(folder: Path, server: ModelServer) -> int:
-    """Kill at each moment that an uninterrupted turn passes by; return how many kills that were."""
-    wanted, counts = uninterrupted(folder / "whole", server)
-    kills = 0
-    for moment in MOMENTS:
-        for number in range(1, counts[moment] + 1):
-            kills += killed_once(folder / f"{moment}-{number}", server, wanted, f"{moment}:{number}")
-        print(f"{moment}: killed at each of {counts[moment]}", flush=True)
-    return kills
+def end_at_events(folder: Path, server: ModelServer) -> int:
+    """End programs in each way at each moment that an uninterrupted turn passes by; return how many ends that were."""
+    ends = 0
+    for way in WAYS:
+        place = folder / way.name.replace(" ", "-")
+        wanted, counts = uninterrupted(place / "whole", server, way)
+        for moment in MOMENTS:
+            for number in range(1, counts[moment] + 1):
+                ends += ended_once(place / f"{moment}-{number}", server, wanted, way, f"{moment}:{number}")
+            print(f"{way.name}: at each of {counts[moment]} moments: {moment}", flush=True)
+    return ends
 
 
 def kill_at_calls(folder: Path, server: ModelServer) -> int:
@@ -49,7 +51,7 @@ def kill_at_calls(folder: Path, server: ModelServer) -> int:
     kills = 0
     for calls in (SYNCS, WRITES):
         number = 1
-        while killed_once(folder / f"{calls}-{number}", server, wanted, before=tampering(calls, number)):
+        while ended_once(folder / f"{calls}-{number}", server, wanted, KILL, before=tampering(calls, number)):
             kills, number = kills + 1, number + 1
         print(f"{calls}: killed at each of {number - 1}", flush=True)
     return kills
