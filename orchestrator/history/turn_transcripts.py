@@ -105,16 +105,29 @@ def _unrecorded(past: Past, name: str, step: int | None, making: int, known: Seq
     wanted = making if step is None else step
     scopes = {(turn.step_number, turn.transcript.scope) for turn in known}
     effects = [one for one in past.effects(name, current=wanted == making) if one.step_number == wanted]
-    turns: list[RecordedTurn] = []
+    denials, turns = _denials(past, name, wanted) if effects else {}, list[RecordedTurn]()
     for effect in effects:
         match = _REQUEST.fullmatch(effect.key)
         if match is not None and (wanted, match[1]) not in scopes:
             began = datetime.fromtimestamp(effect.time_us / 1e6, UTC)
-            said = transcript_of(past, match[1], {one.key: one for one in effects if one.key.startswith(match[1])})
+            of_turn = {one.key: one for one in effects if one.key.startswith(match[1])}
+            said = transcript_of(past, match[1], of_turn, denials)
             if said is not None:
                 # What is asked of tools is recorded as the model wrote it.
                 turns.append(RecordedTurn(name, wanted, effect.seq, began, False, redact(said)))
     return turns
+
+
+def _denials(past: Past, name: str, step: int) -> dict[str, str]:
+    """Return who has denied what of a step, by the keys of the effects; what was asked anew since is left out."""
+    found: dict[str, str] = {}
+    for record in past.approvals(name):
+        if record.step_number == step:
+            answer: dict[str, Any] = decode(record.case.answers[-1]) if record.case.answers else {}
+            by, reason = answer.get("by", ""), answer.get("reason", "")
+            is_denied = answer.get("verdict") == "denied"
+            found[decode(record.case.request)["key"]] = f"denied by {by}: {reason}".rstrip(": ") if is_denied else ""
+    return found
 
 
 def _value(past: Past, effect: EffectRecord) -> Any:
@@ -150,8 +163,10 @@ class _Done:
     is_error: bool = False
 
 
-def transcript_of(past: Past, scope: str, effects: Mapping[str, EffectRecord]) -> Transcript | None:
-    """Put a transcript together from the effects of a turn, by their keys; None if it has not begun."""
+def transcript_of(
+    past: Past, scope: str, effects: Mapping[str, EffectRecord], denials: Mapping[str, str]
+) -> Transcript | None:
+    """Put a transcript together from the effects of a turn and the denials of its calls, by key; None if it has not begun."""
     begun = _read(past, effects[f"{scope}request"], _Begun)
     if begun is None:
         return None
@@ -174,8 +189,10 @@ def transcript_of(past: Past, scope: str, effects: Mapping[str, EffectRecord]) -
         )
         messages.append(said)
         if said.calls:
-            of_calls = [effects.get(f"{scope}round/{number}/tool/{place}") for place in range(1, len(said.calls) + 1)]
-            results = [_result(past, *pair) for pair in zip(said.calls, of_calls, strict=True)]
+            keys = [f"{scope}round/{number}/tool/{place}" for place in range(1, len(said.calls) + 1)]
+            results = [
+                _result(past, call, effects.get(key), denials.get(key, "")) for call, key in zip(said.calls, keys, strict=True)
+            ]
             messages.append(Message(role=Role.TOOL, results=tuple(result for result in results if result is not None)))
         for key in ("said", "again"):
             if (text := _read(past, effects.get(f"{scope}round/{number}/{key}"), str)) is not None:
@@ -200,10 +217,10 @@ def _read(past: Past, effect: EffectRecord | None, type: type[T]) -> T | None:
         return None
 
 
-def _result(past: Past, call: ToolCall, effect: EffectRecord | None) -> ToolResult | None:
-    """Return the result of a tool call; None if it has not begun."""
+def _result(past: Past, call: ToolCall, effect: EffectRecord | None, denial: str) -> ToolResult | None:
+    """Return the result of a tool call; None if it has not begun, and was not denied."""
     if effect is None:
-        return None
+        return ToolResult(call_id=call.id, name=call.name, text=f"({denial})", is_error=True) if denial else None
     done = _read(past, effect, _Done) if effect.outcome is EffectOutcome.CONFIRMED else None
     if effect.outcome is EffectOutcome.BEGUN:
         text, is_error = "(no result is recorded yet)", False

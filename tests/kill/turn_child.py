@@ -150,7 +150,7 @@ async def run(options: argparse.Namespace) -> None:
     moment, at = kind.removeprefix("commit-"), int(number or _FOREVER) if kind.startswith("commit-") else _FOREVER
     store: Store = FaultyStore(SqliteStore(options.folder / "run.db"), end, at=at, after=moment == "after")
     async with Orchestrator(store) as orchestrator:
-        make = as_feature if options.features else Acting
+        make: Callable[[ModelAgent], BaseHarness[Any, Any, Any]] = as_feature if options.features else Acting
         orchestrator.start(make(make_agent(options, killer)), name="acting", budget=BUDGET)
     assert isinstance(store, FaultyStore)
     counts = {**killer.counts, "commit-before": store.commits, "commit-after": store.commits}

@@ -13,7 +13,8 @@ import trio
 import trio.lowlevel
 
 from harnesses import Agent, AgentRun, BaseHarness
-from harnesses.agents import ModelAgent
+from harnesses.agents import ModelAgent, ToolEffect, ToolPolicy, tool
+from harnesses.agents.model.errors import RequestRejected
 from harnesses.agents.model.messages import Message, ModelUsage, Role, ToolCall, ToolResult
 from harnesses.agents.model.transcript import Compaction, ModelRound, Transcript, as_record
 from harnesses.errors import EffectFailed
@@ -23,7 +24,7 @@ from orchestrator.history import RecordedTurn, transcripts
 from orchestrator.history.turn_transcripts import WITHHELD
 from orchestrator.store import MemoryStore, SqliteReader
 from orchestrator.store.file.value_files import files_folder
-from tests.harnesses.agents.chat.scripted_model import says, scripted
+from tests.harnesses.agents.chat.scripted_model import calls, says, scripted
 from tests.tampering.proof import judge
 
 USAGE = ModelUsage(input_tokens=100, output_tokens=7)
@@ -158,6 +159,33 @@ class Asking(BaseHarness[int, str, str]):
 
     async def execute(self) -> AsyncIterator[tuple[str, str]]:
         yield "ask", str(await self.run_agent(self.agent, "ask"))
+
+
+async def test_a_denied_call_is_shown_and_counted_before_and_after_the_turn_has_ended(autojump_clock: object) -> None:
+    @tool(effect=ToolEffect.ACTS)
+    async def push(branch: str) -> str:
+        """Push."""
+        raise AssertionError("it was denied")
+
+    asked = says("", calls("push", '{"branch": "main"}'))
+    store, provider = MemoryStore(), scripted(asked, RequestRejected("no", status=400), says("done"))
+    harness = Asking(ModelAgent(provider.client(), tools=[push], policy=ToolPolicy(ask=["push"])))
+    shown: list[Transcript] = []
+
+    for life in range(2):
+        async with Orchestrator(store) as orchestrator:
+            handle = orchestrator.start(harness, name="one", restart="temporary")
+            if life == 0:
+                await trio.sleep(1)
+                await orchestrator.deny(store.approvals()[0].id, by="ada", reason="not today")
+            await handle.wait()
+        shown += [turn.transcript for turn in transcripts(store, "one")]
+
+    first, second = ([result for message in one.messages for result in message.results] for one in shown)
+    assert [result.text for result in first] == ["(denied by ada: not today)"]
+    assert "was denied by ada: not today" in second[0].text
+    assert [(one.tool_calls, one.tool_errors) for one in shown] == [(1, 1), (1, 1)]
+    assert provider.requests[1].messages == provider.requests[2].messages
 
 
 async def test_a_turn_of_a_model_agent_is_shown_before_its_step_is_recorded(tmp_path: Path) -> None:
