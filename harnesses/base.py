@@ -83,6 +83,8 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
     """Message types the harness accepts; empty for any."""
     mailbox_limit: ClassVar[int | None] = None
     """Maximum number of messages waiting in the mailbox; None for no limit, since they wait on disk."""
+    preferred_durability: str = "step"
+    """The durability with which it is started if nothing else is said, `step` or `group`; see `Orchestrator.start`."""
     runs_as: str | None = None
     """The durable name while an orchestrator runs the harness; None otherwise."""
     unawaited_calls: Calls = Calls()
@@ -740,6 +742,16 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
             return await runtime.effects.settle(runtime, key, reconcile)
         except HarnessError as error:
             raise located(error, self._where()) from error.__cause__
+
+    @to_be_awaited
+    async def wait_stored(self) -> None:
+        """Wait until every step made so far is on disk. For an act on the world that is not an effect, with group durability.
+
+        Raises:
+            OwnershipLost, StoreLost: a step is not recorded.
+        """
+        wait = getattr(self._surroundings("wait_stored"), "wait_stored", checkpoint)
+        await wait()
 
     @_Look
     def effects(self) -> tuple[Effect, ...]:

@@ -33,11 +33,11 @@ class HarnessConfig(Generic[StateT]):
     """Maximum seconds of one step; None for no limit."""
     deadline_s: float | None = None
     """Seconds after its start, in each run, by which the harness must have ended; None for no limit."""
-    durability: Literal["step", "group"] = "step"
+    durability: Literal["step", "group"] | None = None
     """With `step`, the harness goes on when its step is on disk; with `group`, at once: a crash then loses the steps of the
-    last `group_s` seconds at most."""
-    group_s: float = 0.05
-    """With `group`, seconds within which a step is on disk."""
+    last `group_s` seconds at most. None for what the harness prefers: `step`, except for a backtest."""
+    group_s: float | None = None
+    """With `group`, seconds within which a step is on disk; None for 0.05."""
     approve: str = ""
     """Import path, `package.module:attribute`, of a function that decides which effects need human approval. It is called with
     key and arguments and returns an `Action`, a category, or None."""

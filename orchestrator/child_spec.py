@@ -42,7 +42,7 @@ class ChildSpec:
     take_over: bool = False
     durability: str = "step"
     """`step`, or `group`: steps are accepted at once, and are on disk within `group_s` seconds."""
-    group_s: float = 0.05
+    group_s: float | None = None
     pools: tuple[str, ...] = ()
     """Names of the pools that the harness is charged to, nearest first."""
     governor: Governor | None = None
@@ -136,8 +136,6 @@ def check_durability(durability: object, group_s: object) -> None:
     if durability not in ("step", "group"):
         raise UsageError(f"durability: expected 'step' or 'group', got {durability!r:.100}; leave it out for 'step'")
     check_seconds(group_s=group_s)
-    if group_s is None:
-        raise UsageError("group_s: expected a number of seconds from 0 up, got None; leave it out for 0.05")
 
 
 def check_record_bytes(value: object) -> int:

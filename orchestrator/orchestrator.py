@@ -53,7 +53,6 @@ from orchestrator.operator_restart import OperatorRestarts, Renew
 from orchestrator.outcome import OutcomeKind
 from orchestrator.recording.approval_waits import Approvals
 from orchestrator.recording.budget_account import RUN, Lines, Pool, Teller, pool_name
-from orchestrator.recording.grouped_steps import GROUP_S
 from orchestrator.recording.recorder import Recorder
 from orchestrator.restart import Backoff, Restart, Strategy
 from orchestrator.run_options import RunOptions
@@ -206,8 +205,8 @@ class Orchestrator:
         step_timeout_s: float | None = None,
         deadline_s: float | None = None,
         take_over: bool = False,
-        durability: Literal["step", "group"] = "step",
-        group_s: float = GROUP_S,
+        durability: Literal["step", "group"] | None = None,
+        group_s: float | None = None,
         supervisor: Supervisor | None = None,
         budget: Budget | Pool | None = None,
         pool: Pool | None = None,
@@ -227,8 +226,10 @@ class Orchestrator:
             durability: with `step`, `execute()` goes on when its step is on disk. With `group` it goes on at once, and a crash
                 loses the steps of the last `group_s` seconds at most; the harness then resumes at the last step on disk, as if
                 the rest had not happened. Effects, messages, approvals, children, pauses and the end first wait for all
-                steps before them. Children that the harness starts have the same durability.
-            group_s: with `group`, seconds within which a step is on disk; if the disk is slower, the harness waits.
+                steps before them. Children that the harness starts have the same durability. Default is what the harness
+                prefers: `step`, except for a backtest.
+            group_s: with `group`, seconds within which a step is on disk, 0.05 by default; if the disk is slower, the harness
+                waits.
             supervisor: from `supervisor()`; default is the root.
             budget: what it may spend, over all runs and restarts; or a shared pool, from `pool()`. Budgets of its supervisors
                 and of the orchestrator are charged, too.
@@ -247,7 +248,7 @@ class Orchestrator:
         self._check_open("start")
         options = (backoff, grace_s, step_timeout_s, deadline_s, supervisor, budget, pool, governor, approve, renew)
         is_plain = all(option is None for option in options) and not take_over and restart_of(restart) is Restart.TRANSIENT
-        is_plain = is_plain and durability == "step"
+        is_plain = is_plain and durability is None and group_s is None
         if (started := self._started_by_parent(name, harness, is_plain)) is not None:
             return started
         self._check_name(name)
@@ -261,7 +262,7 @@ class Orchestrator:
             "restart": restart,
             "backoff": self._options.backoff if backoff is None else backoff,
             "take_over": take_over,
-            "durability": durability,
+            "durability": durability or harness.preferred_durability,
             "group_s": group_s,
         }
         spec = ChildSpec(name=name, governor=governor, rule=approve, **limits, **policy)

@@ -64,7 +64,7 @@ async def run_to_end(
     messages: Iterable[object] = (),
     restart: Restart | str = Restart.TRANSIENT,
     step_timeout_s: float | None = None,
-    durability: Literal["step", "group"] = "step",
+    durability: Literal["step", "group"] | None = None,
 ) -> Finished[StateT, InputT, OutputT]:
     """Run `harness` until it ends, and return what it recorded. A failure is reported in the outcome, not raised.
 

@@ -93,7 +93,9 @@ class Desk:
     # what the venue says
 
     async def observe(self, market: MarketSlice) -> None:
-        """Pass a slice to a simulated venue."""
+        """Pass a slice to a simulated venue. What a venue knows that outlives the program must not be ahead of the steps."""
+        if getattr(self.broker, "is_lasting", True):
+            await self._harness.wait_stored()
         await self.broker.observe(market)
 
     async def adopt(self, turn: Turn) -> None:

@@ -16,6 +16,7 @@ them are stored; the next step waits for that.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -36,7 +37,8 @@ from orchestrator.store.store_protocol import StepRow
 MAX_BYTES = 4 * 1024 * 1024
 """Characters of steps after which they are handed to the disk at once; twice as many may wait."""
 GROUP_S = 0.05
-"""Default of the seconds within which an accepted step is on disk."""
+"""Default of the seconds within which an accepted step is on disk. On a virtual clock, which jumps whenever no task can run,
+it is real time, looked at when a step is accepted: a backtest sleeps for a day of virtual time between two steps."""
 _TURN_S = 0.0002
 """Seconds after which the other tasks get their turn. A turn after each step would take a quarter of the time of a step."""
 
@@ -46,7 +48,7 @@ class _Chunk:
     """Steps that are handed to the recorder together."""
 
     since: float
-    """Time on Trio's clock at which the first step was accepted."""
+    """Time at which the first step was accepted."""
     slots: list[PendingWrite] = field(factory=list[PendingWrite])
     steps: list[Step[Any, Any]] = field(factory=list[Step[Any, Any]])
     size: int = 0
@@ -56,13 +58,18 @@ class GroupedSteps:
     """The accepted steps of one harness. It outlives attempts.
 
     Args:
-        group_s: seconds within which an accepted step is on disk, as long as a commit takes less than half of that.
+        group_s: seconds on Trio's clock within which an accepted step is on disk, as long as a commit takes less than half of
+            that; None for the default.
         on_stored: called when steps have been stored.
     """
 
-    def __init__(self, recorder: Recorder, group_s: float, on_stored: Callable[[], None]) -> None:
+    def __init__(self, recorder: Recorder, group_s: float | None, on_stored: Callable[[], None]) -> None:
         self._recorder = recorder
-        self._group_s = group_s
+        self._group_s = GROUP_S if group_s is None else group_s
+        self._yields = jumps()
+        """Whether the other tasks get their turn after each step, so that a virtual clock can jump."""
+        self._is_real = group_s is None and self._yields
+        self._now: Callable[[], float] = time.perf_counter if self._is_real else trio.current_time
         self._on_stored = on_stored
         self._open: _Chunk | None = None
         self._sent: deque[_Chunk] = deque()
@@ -75,7 +82,6 @@ class GroupedSteps:
         self._last = 0
         """Number of the last step known to be stored."""
         self._turn = 0.0
-        self._always_yields = jumps()
 
     def durable(self, accepted: int) -> int:
         """Return the number of the last stored step, of a harness that has made `accepted` steps."""
@@ -99,11 +105,11 @@ class GroupedSteps:
         Raises:
             OwnershipLost, StoreLost: this step, and those that were not stored before it, are not recorded.
         """
-        now = trio.current_time()
+        now = self._now()
         while self._has_to_wait(now):
             self.push()
             await self._wait()
-            now = trio.current_time()
+            now = self._now()
         self._check()
         slot = PendingWrite()
         slot.row, slot.redacted = row, redacted
@@ -116,11 +122,11 @@ class GroupedSteps:
         chunk.slots.append(slot)
         chunk.steps.append(step)
         chunk.size += len(row.body) if row.state is None else len(row.body) + len(row.state)
-        if chunk.size >= MAX_BYTES:
+        if chunk.size >= MAX_BYTES or (self._is_real and now >= self._due()):
             self.push()
-        if self._always_yields or not 0 <= now - self._turn < _TURN_S:
+        if self._yields or not 0 <= now - self._turn < _TURN_S:
             await cancel_shielded_checkpoint()
-            self._turn = trio.current_time()
+            self._turn = self._now()
 
     def note_soon(self, slot: PendingWrite, *, rings: bool) -> None:
         """Send a row of the step in progress after the steps before it, without waiting. Dropped if those are lost.
@@ -184,14 +190,14 @@ class GroupedSteps:
 
     async def watch(self) -> None:
         """Hand over what was accepted in time. Runs until cancelled."""
-        while True:
+        while not self._is_real:
             await self._begun.until(lambda: self._open)
             await trio.sleep_until(self._due())
             if self._due() <= trio.current_time():
                 self.push()
 
     def _due(self) -> float:
-        """Return when the open chunk is to be handed over, on Trio's clock."""
+        """Return when the open chunk is to be handed over."""
         return inf if self._open is None else self._open.since + self._group_s / 2
 
     @property

@@ -201,8 +201,10 @@ class Recorder:
         """
         if self._lost is not None:
             raise self._again()
-        for slot in slots:
-            self._send_slot(slot)
+        *most, last = slots
+        self._waiting += most
+        self._waiting_bytes += sum(len(slot.row.body) for slot in most if slot.row is not None)
+        self._send_slot(last)
 
     async def do(self, operation: Operation) -> Any:
         """Return the result of an operation when it is durable. Not cancellable.

@@ -340,6 +340,15 @@ class Actor:
         row = slot.row
         return row is not None and not (slot.redacted and len(row.body) > LARGE)
 
+    async def wait_stored(self) -> None:
+        """Wait until every accepted step is on disk. Not cancellable."""
+        if self._group is not None:
+            try:
+                await self._group.flush()
+            except BaseException:
+                self._lost = True
+                raise
+
     @property
     def durable_step(self) -> int:
         """Number of the last step that is on disk."""

@@ -70,6 +70,11 @@ class PaperBroker:
         self._ledger = FileLedger(path, self._ledger.books())
 
     @property
+    def is_lasting(self) -> bool:
+        """Whether the books outlive the program."""
+        return not isinstance(self._ledger, MemoryLedger)
+
+    @property
     def accepted(self) -> int:
         """Number of orders the venue has accepted since its creation."""
         return self._ledger.books().accepted

@@ -253,8 +253,7 @@ def _table(data: dict[str, Any], where: str, beside: Path, everyone: dict[str, A
     _check_name(where)(config.name)
     _check(config.restart in tuple(Restart), f"{where}: restart: expected {_either(Restart)}", config.restart)
     _check(config.max_context_steps >= 0, f"{where}: max_context_steps: expected 0 or more", config.max_context_steps)
-    _check(0 <= config.group_s <= 1e9, f"{where}: group_s: expected seconds from 0 up", config.group_s)
-    for key in ("step_timeout_s", "deadline_s"):
+    for key in ("step_timeout_s", "deadline_s", "group_s"):
         seconds = getattr(config, key)
         _check(seconds is None or 0 < seconds <= 1e9, f"{where}: {key}: expected seconds above 0", seconds)
     guardrails = read_together(everyone, own)

@@ -409,7 +409,7 @@ async def test_no_step_is_accepted_while_an_earlier_one_waits_for_longer_than_it
 
 async def test_the_options_are_checked() -> None:
     async with Orchestrator() as orchestrator:
-        wrongs: list[dict[str, Any]] = [{"durability": "none"}, {"group_s": -1}, {"group_s": None}]
+        wrongs: list[dict[str, Any]] = [{"durability": "none"}, {"group_s": -1}, {"group_s": "soon"}]
         for wrong in wrongs:
             with pytest.raises(UsageError, match="expected"):
                 orchestrator.start(counting(1), name="a", **wrong)
