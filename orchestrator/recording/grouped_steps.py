@@ -28,7 +28,7 @@ from attrs import define, field
 from trio.lowlevel import Task, cancel_shielded_checkpoint, current_task, reschedule
 
 from harnesses.errors import OrchestratorError
-from harnesses.step import Step
+from harnesses.step import NewStep, Step
 from harnesses.timing.clock import jumps
 from orchestrator.recording.commit_queue import Condition, PendingWrite, settled
 from orchestrator.recording.recorder import Recorder
@@ -37,8 +37,13 @@ from orchestrator.store.store_protocol import StepRow
 MAX_BYTES = 4 * 1024 * 1024
 """Characters of steps after which they are handed to the disk at once; twice as many may wait."""
 GROUP_S = 0.05
-"""Default of the seconds within which an accepted step is on disk. On a virtual clock, which jumps whenever no task can run,
-it is real time, looked at when a step is accepted: a backtest sleeps for a day of virtual time between two steps."""
+"""Default of the seconds within which an accepted step is on disk.
+
+On a virtual clock, which jumps whenever no task can run, it is real time, looked at when a step is accepted: a backtest sleeps
+for a day of virtual time between two steps. There, a harness that makes no step for a while is stored after `_IDLE` times the
+time between its last two.
+"""
+_IDLE = 4
 _TURN_S = 0.0002
 """Seconds after which the other tasks get their turn. A turn after each step would take a quarter of the time of a step."""
 
@@ -50,7 +55,7 @@ class _Chunk:
     since: float
     """Time at which the first step was accepted."""
     slots: list[PendingWrite] = field(factory=list[PendingWrite])
-    steps: list[Step[Any, Any]] = field(factory=list[Step[Any, Any]])
+    steps: list[NewStep[Any, Any]] = field(factory=list[NewStep[Any, Any]])
     size: int = 0
 
 
@@ -69,6 +74,9 @@ class GroupedSteps:
         self._yields = jumps()
         """Whether the other tasks get their turn after each step, so that a virtual clock can jump."""
         self._is_real = group_s is None and self._yields
+        """Whether the bound is in real time, although the clock is virtual."""
+        self._accepted_at = trio.current_time()
+        self._idle_at = inf
         self._now: Callable[[], float] = time.perf_counter if self._is_real else trio.current_time
         self._on_stored = on_stored
         self._open: _Chunk | None = None
@@ -90,7 +98,7 @@ class GroupedSteps:
     def unstored(self, after: int) -> list[Step[Any, Any]]:
         """Return the accepted steps with a number above `after` that are not known to be stored."""
         chunks = self._sent if self._open is None else (*self._sent, self._open)
-        return [step for chunk in chunks for step in chunk.steps if step.step_number > after]
+        return [step.as_step() for chunk in chunks for step in chunk.steps if step.step_number > after]
 
     def complete(self, stored: Sequence[Step[Any, Any]], after: int, limit: int) -> Sequence[Step[Any, Any]]:
         """Return at most `limit` steps after a number: those that the store has returned, then accepted ones."""
@@ -99,7 +107,7 @@ class GroupedSteps:
         last = stored[-1].step_number if stored else after
         return [*stored, *islice(self.unstored(last), limit - len(stored))]
 
-    async def accept(self, row: StepRow, step: Step[Any, Any], *, redacted: bool) -> None:
+    async def accept(self, row: StepRow, step: NewStep[Any, Any], *, redacted: bool) -> None:
         """Accept a step. Waits only while the disk is too far behind. Not cancellable.
 
         Raises:
@@ -122,7 +130,9 @@ class GroupedSteps:
         chunk.slots.append(slot)
         chunk.steps.append(step)
         chunk.size += len(row.body) if row.state is None else len(row.body) + len(row.state)
-        if chunk.size >= MAX_BYTES or (self._is_real and now >= self._due()):
+        if self._is_real:
+            self._note_pace()
+        if chunk.size >= MAX_BYTES or (self._is_real and now >= chunk.since + self._group_s / 2):
             self.push()
         if self._yields or not 0 <= now - self._turn < _TURN_S:
             await cancel_shielded_checkpoint()
@@ -190,15 +200,23 @@ class GroupedSteps:
 
     async def watch(self) -> None:
         """Hand over what was accepted in time. Runs until cancelled."""
-        while not self._is_real:
+        while True:
             await self._begun.until(lambda: self._open)
             await trio.sleep_until(self._due())
             if self._due() <= trio.current_time():
                 self.push()
 
     def _due(self) -> float:
-        """Return when the open chunk is to be handed over."""
-        return inf if self._open is None else self._open.since + self._group_s / 2
+        """Return when the open chunk is to be handed over, on Trio's clock."""
+        if self._open is None:
+            return inf
+        return self._idle_at if self._is_real else self._open.since + self._group_s / 2
+
+    def _note_pace(self) -> None:
+        """Note from when on, in virtual time, the harness counts as one that makes no step for a while."""
+        moment = trio.current_time()
+        self._idle_at = moment + max(self._group_s / 2, _IDLE * (moment - self._accepted_at))
+        self._accepted_at = moment
 
     @property
     def _is_pending(self) -> bool:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 import trio
 
@@ -80,17 +80,23 @@ def scale(folder: Path) -> Figures:
 
 
 def one_alone(folder: Path, steps: int = 3000, rounds: int = 5) -> Figures:
-    """One harness against a loop that does one INSERT and COMMIT per step on such a file."""
+    """One harness against a loop that does one INSERT and COMMIT per step on such a file; and one with group durability."""
     pairs = []
-    script = scripts(1, steps)
+    groups: list[tuple[float, float]] = []
+    script, longer = scripts(1, steps), scripts(1, 10 * steps)
     for number in range(rounds):
         loop = steps / _time(lambda number=number: _insert_and_commit(folder / f"loop-{number}.db", steps))
         ours = _rate(script, _run_all, folder / f"alone-{number}.db", _make(Stepping, script))
         pairs.append((ours, loop))
+        before = time.process_time()
+        rate = _rate(longer, _run_all, folder / f"group-{number}.db", _make(Stepping, longer), True, "group")
+        groups.append((rate, 1e6 * (time.process_time() - before) / len(longer[0])))
     return {
         "insert_commit_per_s": round(median(loop for _, loop in pairs)),
         "harness_per_s": round(median(ours for ours, _ in pairs)),
         "ratio": round(median(ours / loop for ours, loop in pairs), 3),
+        "group_per_s": round(median(rate for rate, _ in groups)),
+        "group_processor_us": round(min(spent for _, spent in groups), 1),
     }
 
 
@@ -207,10 +213,15 @@ async def _bare(harnesses: Sequence[BaseHarness[Any, Any, Any]]) -> None:
         outer.cancel_scope.cancel()
 
 
-async def _run_all(path: Path, harnesses: Sequence[BaseHarness[Any, Any, Any]], redact: bool = True) -> None:
+async def _run_all(
+    path: Path,
+    harnesses: Sequence[BaseHarness[Any, Any, Any]],
+    redact: bool = True,
+    durability: Literal["step", "group"] = "step",
+) -> None:
     async with Orchestrator(path, redact=redact) as orchestrator:
         for number, harness in enumerate(harnesses):
-            orchestrator.start(harness, name=f"h{number}")
+            orchestrator.start(harness, name=f"h{number}", durability=durability)
 
 
 async def _first_steps(path: Path, harnesses: int, steps: int) -> float:
