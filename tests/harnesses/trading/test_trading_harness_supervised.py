@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
 from harnesses import Agent
-from harnesses.trading import Bar, Order, PaperBroker, ReplayFeed, Side, Strategy, TradingHarness
-from orchestrator import Orchestrator, OutcomeKind, Restart
+from harnesses.trading import Bar, Order, OrderKind, PaperBroker, ReplayFeed, Side, Strategy, TradingHarness
+from orchestrator import Orchestrator, OutcomeKind, Restart, Store, StoreError
+from orchestrator.lifecycle import Status
 from orchestrator.store.in_memory.memory_store import MemoryStore
+from orchestrator.testing import FaultyStore
+from tests.orchestrator.scripted import to_the_end
 
 FIRST = datetime(2000, 3, 1, tzinfo=UTC)
 
@@ -89,3 +93,79 @@ async def test_a_strategy_that_crashes_is_started_again_and_no_day_is_missed(aut
 
     assert (outcome.kind, outcome.attempt, outcome.step) == (OutcomeKind.COMPLETED, crashes + 1, 6)
     assert (await broker.account(["A"])).positions == {"A": 5}
+
+
+def trading(days: int, broker: PaperBroker) -> TradingHarness:
+    """Return a harness whose limit orders are filled two days after they were placed."""
+
+    async def run(run):
+        day = (run.input.time - FIRST).days
+        if day % 5 == 0:
+            return [Order("A", Side.BUY, Decimal(1 + day % 3), kind=OrderKind.LIMIT, limit_price=Decimal(96))]
+        return [Order("A", Side.SELL, Decimal(1))] if day % 10 == 9 else []
+
+    closes = [Decimal((100, 99, 96, 93, 99)[day % 5]) for day in range(days)]
+    bars = {FIRST + timedelta(day): Bar(*[close] * 4, Decimal(100)) for day, close in enumerate(closes)}
+    return TradingHarness(ReplayFeed({"A": bars}), broker, Strategy(Agent(run)), period_s=86_400)
+
+
+def recorded(store: Store) -> list[tuple[Any, ...]]:
+    """Return what a store holds of each step, but for its duration and the wall time."""
+    return [
+        (step.step_number, step.input, step.output, step.state_delta, store.state_at("t", step.step_number))
+        for step in store.steps("t")
+    ]
+
+
+@pytest.mark.parametrize("durability", ["step", "group", None])
+async def test_a_backtest_comes_to_the_same_with_each_durability(autojump_clock, durability):
+    wanted = await trade(MemoryStore(), trading(60, PaperBroker()), durability="step")
+    store = Counting(MemoryStore())
+
+    found = await trade(store, trading(60, PaperBroker()), durability=durability)
+
+    assert recorded(found) == recorded(wanted)
+    assert len(recorded(found)) == 61
+    assert (store.commits < 61) is (durability != "step")
+
+
+class Counting(FaultyStore):
+    """A store that counts the commits with steps."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, StoreError("never"), at=0, only_steps=True)
+
+
+async def trade(store: Any, harness: TradingHarness, **options: Any) -> Any:
+    async with Orchestrator(store) as orchestrator:
+        outcome = await orchestrator.start(harness, name="t", **options).wait()
+    assert outcome.kind is OutcomeKind.COMPLETED, outcome
+    return store
+
+
+@pytest.mark.parametrize("after", [False, True])
+async def test_a_backtest_that_dies_again_and_again_comes_to_the_same(autojump_clock, tmp_path, after):
+    wanted = await trade(MemoryStore(), trading(25, PaperBroker(path=tmp_path / "whole")), durability="step")
+
+    store, lives = MemoryStore(), 0
+    while not (known := store.harnesses()) or known[0].status is not Status.COMPLETED:
+        lives += 1
+        broker = PaperBroker(path=tmp_path / "venue")
+        deadly = FaultyStore(store, StoreError("dies"), at=2 + lives % 3, after=after, only_steps=True)
+        async with to_the_end(deadly) as (orchestrator, _):
+            orchestrator.start(trading(25, broker), name="t", durability="group")
+        broker.close()
+        store.close()
+        assert lives < 100
+
+    assert lives > 3
+    assert traded(store) == traded(wanted)
+    assert store.state_at("t", 26) == wanted.state_at("t", 26)
+
+
+def traded(store: Store) -> list[tuple[Any, ...]]:
+    """Return the market, the worth of the account and the fills of each step."""
+    return [
+        (step.input, step.output["equity"], step.output["cash"], [one["fill"] for one in step.output["fills"]])
+        for step in store.steps("t")
+    ]
