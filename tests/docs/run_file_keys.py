@@ -114,6 +114,8 @@ def _toml(annotation: str) -> str:
     text = re.sub(r"\s*\|\s*None\b", "", annotation)
     if "Annotated[" in text:
         text = text.partition("Annotated[")[2].partition(",")[0]
+    if text.startswith("Literal["):
+        return "text"
     if re.search(r"\b(Mapping|dict)\b", text):
         return "table"
     if re.search(r"\b(Sequence|list|tuple|Iterable|Collection)\b", text):
