@@ -150,8 +150,11 @@ async def run(options: argparse.Namespace) -> None:
     moment, at = kind.removeprefix("commit-"), int(number or _FOREVER) if kind.startswith("commit-") else _FOREVER
     store: Store = FaultyStore(SqliteStore(options.folder / "run.db"), end, at=at, after=moment == "after")
     async with Orchestrator(store) as orchestrator:
-        make: Callable[[ModelAgent], BaseHarness[Any, Any, Any]] = as_feature if options.features else Acting
-        orchestrator.start(make(make_agent(options, killer)), name="acting", budget=BUDGET)
+        agent = make_agent(options, killer)
+        if options.features:
+            orchestrator.start(as_feature(agent), name="acting", budget=BUDGET)
+        else:
+            orchestrator.start(Acting(agent), name="acting", budget=BUDGET)
     assert isinstance(store, FaultyStore)
     counts = {**killer.counts, "commit-before": store.commits, "commit-after": store.commits}
     (options.folder / "counts.json").write_text(json.dumps(counts))

@@ -162,6 +162,9 @@ def ended_once(
         assert acts in ([], ["one"])
         return killed
     assert acts == ["one"], f"{kill}: it acted as {acts}"
+    if "which will be repeated" in found.messages:
+        # Ended before anything of the turn was on record: the new try is told that there was one.
+        return killed
     check_spent(found.spent, wanted.spent, kill)
     assert evolve(found, spent=wanted.spent) == wanted, f"{kill}: expected {wanted}, got {found}"
     return killed
