@@ -113,7 +113,7 @@ def finished_rounds(folder: Path) -> set[int]:
     except (StoreUnusable, UnknownHarness):
         return set()
     keys = [effect.key.split("/") for effect in effects if effect.outcome is EffectOutcome.CONFIRMED]
-    return {int(parts[2]) for parts in keys if parts[1] == "round" and len(parts) == 3}
+    return {int(parts[2]) for parts in keys if parts[1:2] == ["round"] and len(parts) == 3}
 
 
 def rounds_sent(server: ModelServer) -> Counter[int]:
