@@ -513,7 +513,9 @@ class Orchestrator:
         self._pools = PoolBook(recorder, teller.lines)
         self._registry = ChildRegistry(self._children, self._pools, post, store, shutdown, copy_context())
         self._again = OperatorRestarts(self._children, self._registry.put, self._handle, lambda: shutdown.cause)
-        self.beside = RunServices(options.wanted, recorder, lambda: self.handles, self.restart)
+        self.beside = RunServices(
+            options.wanted, recorder, lambda: self.handles, lambda: tuple(self._children.values()), self.restart
+        )
         self._wired = RunContext(
             recorder=recorder,
             post=post,

@@ -5,12 +5,12 @@ Approval records are audited first: one that cannot be trusted is marked so, and
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
 import msgspec
-from attrs import asdict, evolve, frozen
+from attrs import frozen
 
 from harnesses.effects.approval import Standing, Word, stand
 from harnesses.timing.clock import now_s, now_us, read_ticks
@@ -18,17 +18,15 @@ from orchestrator.errors import UsageError
 from orchestrator.kill_switch import ALL, KillSwitch
 from orchestrator.lifecycle import Status
 from orchestrator.records import ApprovalRecord, HarnessRecord
-from orchestrator.runtime.activity import Facts, Live, activity, limit_of, span
+from orchestrator.runtime.activity import LEAST_S, Doing, Facts, Live, activity, limit_of, span
 from orchestrator.store.rules.signing_key import read_secret
 from orchestrator.store.store_capabilities import Roster, Timed, path_of, secret_of
 from orchestrator.text.command_hints import command, for_store, way_to_resume
-from orchestrator.text.json_text import json_line, stamp_us
 
 INTERRUPTED = "interrupted"
 """Shown instead of a status that only a living program can have."""
 OVER = "over"
 """Shown instead of `pending` for a request whose step was recorded without using it; it can no longer be answered."""
-NO_LIVES: Mapping[str, Live] = {}
 _RECENT = 10
 """How many of the last steps are used to estimate the usual duration of a step."""
 _NEEDS_OWNER = (Status.RUNNING, Status.BACKING_OFF)
@@ -82,6 +80,8 @@ class At:
     asks_in_words: str = ""
     parent: str = ""
     """The harness that started it; empty if none did."""
+    limit_s: float | None = None
+    """Age in seconds from which its step is hung, by its last steps; None if that was not asked."""
 
 
 def look(reader: Roster, lives: Mapping[str, Live]) -> list[At]:
@@ -90,87 +90,79 @@ def look(reader: Roster, lives: Mapping[str, Live]) -> list[At]:
     Args:
         lives: live data from the programs that run them, by name; without it only the age of a step is known.
     """
-    known, parents = _approvals(reader), {child.name: child.harness for child in reader.children()}
-    asked = {one.record.harness: one for one in known if one.is_pending}
-    reopened = {one.record.id for one in known if one.standing.word is Word.REOPENED and one.is_current}
-    records = reader.harnesses()
-    why = partial(cause, location=reader.location, reopened=reopened, is_any_running=any(one.owned for one in records))
-    found = (_at(reader, record, why(record), lives.get(record.name), asked.get(record.name)) for record in records)
-    return [evolve(at, parent=parents[at.record.name]) if at.record.name in parents else at for at in found]
+    records, approvals = reader.harnesses(), AllApprovals.of(reader)
+    return look_at(reader, records, lives, approvals, is_any_running=any(one.owned for one in records))
 
 
-def _at(reader: Roster, record: HarnessRecord, why: str, live: Live | None, asks: Shown | None) -> At:
+def look_at(
+    reader: Roster,
+    records: Sequence[HarnessRecord],
+    lives: Mapping[str, Live],
+    approvals: AllApprovals,
+    *,
+    is_any_running: bool,
+) -> list[At]:
+    """Return the status of some harnesses; see `look` and `cause`."""
+    parents = {child.name: child.harness for child in reader.children()}
+    recent = _recent_steps(reader, [record for record in records if _is_timed(record, lives.get(record.name))])
+    why = partial(cause, location=reader.location, reopened=approvals.reopened, is_any_running=is_any_running)
+    return [
+        _at(
+            record,
+            why(record),
+            live=lives.get(record.name),
+            recent=recent.get(record.name),
+            asks=approvals.pending.get(record.name),
+            location=reader.location,
+            parent=parents.get(record.name, ""),
+        )
+        for record in records
+    ]
+
+
+def _is_timed(record: HarnessRecord, live: Live | None) -> bool:
+    """Return whether the times of a harness's last steps matter."""
+    if shown_status(record) != Status.RUNNING:
+        return False
+    return live is None or (live.doing is Doing.WORKING and live.timeout_s is None and live.age_s > LEAST_S)
+
+
+def _at(
+    record: HarnessRecord,
+    why: str,
+    *,
+    live: Live | None,
+    recent: Sequence[float] | None,
+    asks: Shown | None,
+    location: str,
+    parent: str,
+) -> At:
     status = shown_status(record)
     said = str(record.event.get("cause") or "")
     until_us = int(record.event.get("due", 0) * 1e6) if status == Status.BACKING_OFF else 0
-    words = "" if asks is None else _asked(asks, reader.location)
+    words = "" if asks is None else _asked(asks, location)
     if status != Status.RUNNING:
-        return At(record, activity(Facts(status, said)), why, until_us=until_us, asks=asks, asks_in_words=words)
-    recent = _recent(reader, record.name, record.current_step - _RECENT)
-    age_s = live.age_s if live else max(now_s() - max([record.last_time_us / 1e6, *recent]), 0.0)
-    word = activity(Facts(status, said, asks is not None, live, limit_of(live.timeout_s if live else None, recent)))
-    return At(record, word, why, live, age_s, asks=asks, asks_in_words=words)
+        word = activity(Facts(status, said))
+        return At(record, word, why, until_us=until_us, asks=asks, asks_in_words=words, parent=parent)
+    age_s = live.age_s if live else max(now_s() - max([record.last_time_us / 1e6, *(recent or ())]), 0.0)
+    limit_s = None if recent is None else limit_of(None, recent)
+    known = live.timeout_s if live and live.timeout_s is not None else limit_s
+    word = activity(Facts(status, said, asks is not None, live, LEAST_S if known is None else known))
+    return At(record, word, why, live, age_s, asks=asks, asks_in_words=words, parent=parent, limit_s=limit_s)
 
 
-def _recent(reader: Roster, name: str, after: int) -> list[float]:
-    """Return the times of the last steps, seconds since 1970."""
+def _recent_steps(reader: Roster, records: Sequence[HarnessRecord]) -> Mapping[str, Sequence[float]]:
+    """Return the times of the last steps of some harnesses, seconds since 1970, oldest first."""
     if isinstance(reader, Timed):
-        return [us / 1e6 for us in reader.step_times(name, after=after)]
-    return [step.timestamp.timestamp() for step in reader.steps(name, after=max(after, 0))]
-
-
-def json_status(reader: Roster, lives: Mapping[str, Live] = NO_LIVES) -> Iterator[str]:
-    """Yield the status of each harness as a line of JSON; see `look`."""
-    latched = _latched_beside(reader)
-    yield from (json_line(_fields(at, latched, reader.location)) for at in look(reader, lives))
-
-
-def lives_in(lines: Iterable[str]) -> dict[str, Live]:
-    """Parse live data from the `json_status` of a running program, by name; malformed lines are skipped."""
-    found: dict[str, Live] = {}
-    for text in lines:
-        try:
-            said = _SAID.decode(text)
-        except msgspec.DecodeError:
-            continue
-        if said.live is not None:
-            found[said.harness] = said.live
-    return found
-
-
-class _Said(msgspec.Struct):
-    harness: str
-    live: Live | None = None
-
-
-_SAID = msgspec.json.Decoder(_Said)
-
-
-def _latched_beside(store: Roster) -> Collection[str]:
-    path = path_of(store)
-    return () if path is None else latched_names(KillSwitch(path))
-
-
-def _fields(at: At, latched: Collection[str], location: str) -> dict[str, Any]:
-    record, asks = at.record, at.asks
+        if not records:
+            return {}
+        found = reader.recent_times([record.name for record in records], _RECENT)
+        return {name: [us / 1e6 for us in times] for name, times in found.items()}
     return {
-        "harness": record.name,
-        "parent": at.parent or None,
-        "status": shown_status(record),
-        "activity": at.activity,
-        "attempt": record.attempt,
-        "current_step": record.current_step,
-        "timestamp": stamp_us(record.last_time_us),
-        "step_age_s": None if at.age_s is None else round(at.age_s, 3),
-        "until": stamp_us(at.until_us),
-        "approval": None if asks is None else {"id": asks.record.id, "left_s": round(asks.left_s, 3)},
-        "live": None if at.live is None else asdict(at.live),
-        "cause": at.asks_in_words or at.cause,
-        "waiting": asks is not None,
-        "class": record.harness_class,
-        "owned": record.owned,
-        "latched": ALL in latched or record.name in latched,
-        "last_event": record.event,
+        record.name: [
+            step.timestamp.timestamp() for step in reader.steps(record.name, after=max(record.current_step - _RECENT, 0))
+        ]
+        for record in records
     }
 
 
@@ -241,12 +233,26 @@ def pending_approvals(reader: Roster) -> int:
     return len(known_approvals(reader, None, every=False))
 
 
-def _approvals(reader: Roster) -> list[Shown]:
-    """Return all requests; empty if they cannot be read."""
-    try:
-        return known_approvals(reader, None, every=True)
-    except UsageError:
-        return []
+@frozen
+class AllApprovals:
+    """The approval requests that show in the status of harnesses."""
+
+    pending: Mapping[str, Shown]
+    """Requests that wait for an answer, by harness."""
+    reopened: Collection[str]
+    """Ids of requests of current steps that were reopened."""
+
+    @classmethod
+    def of(cls, reader: Roster) -> AllApprovals:
+        """Read the requests of a store; none if they cannot be read."""
+        try:
+            known = known_approvals(reader, None, every=True)
+        except UsageError:
+            known = []
+        return cls(
+            {one.record.harness: one for one in known if one.is_pending},
+            {one.record.id for one in known if one.standing.word is Word.REOPENED and one.is_current},
+        )
 
 
 def _asked(one: Shown, location: str) -> str:
@@ -288,3 +294,9 @@ def latched_names(switch: KillSwitch) -> Collection[str]:
         return which(switch)
     except UsageError:
         return (ALL,)
+
+
+def latched_beside(store: Roster) -> Collection[str]:
+    """Return what `latched_names` does for the kill switch beside a store; nothing if it is not in a file."""
+    path = path_of(store)
+    return () if path is None else latched_names(KillSwitch(path))

@@ -25,7 +25,7 @@ class Stopwatch:
     __slots__ = ("_at", "_counted", "_now", "agent", "commit", "effects", "held", "waiting", "work")
 
     def __init__(self) -> None:
-        self._now: Callable[[], float] = lambda: 0.0
+        self._now: Callable[[], float] = _not_started
         self._at = 0.0
         self._counted = False
         self.work = self.agent = self.effects = self.waiting = self.commit = self.held = 0.0
@@ -63,6 +63,10 @@ class Stopwatch:
         """Seconds since the last step was recorded, the attempt began, or it was resumed."""
         return self._now() - self._at
 
+    def age_at(self, now: float) -> float:
+        """Return `age_s` at a time on its clock, for those who ask many at once."""
+        return 0.0 if self._now is _not_started else now - self._at
+
     def begin(self) -> float:
         """Start measuring a part; return the value to pass to `end`."""
         return self._now() - _COUNTED.get()
@@ -91,3 +95,7 @@ class Stopwatch:
                 if seconds:
                     took[name] = int((seconds if name == "held" else min(seconds, self.work)) * 1e6)
         return took
+
+
+def _not_started() -> float:
+    return 0.0

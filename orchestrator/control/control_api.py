@@ -25,7 +25,7 @@ from typing import Any
 
 import msgspec
 import trio
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
 from harnesses.errors import AskTimeout, HarnessError, HarnessMisuse, MailboxFull, one_of
 from harnesses.messages.requests import ASK_TIMEOUT_S, check_timeout
@@ -35,7 +35,9 @@ from orchestrator.control.control_server import JSON_LINES, Request, Response, a
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.handle import Handle, Order
 from orchestrator.lifecycle import Status
-from orchestrator.status import json_status
+from orchestrator.runtime.activity import Live
+from orchestrator.runtime.child import Child
+from orchestrator.status_lines import Lives, StatusBoard
 from orchestrator.store.store_capabilities import Roster
 from orchestrator.telemetry.metric_export import CONTENT_TYPE
 from orchestrator.telemetry.telemetry_meter import aside
@@ -45,6 +47,8 @@ _WAIT_S = 5.0
 """Seconds that a response waits for an order to be carried out."""
 _SETTLE_S = 0.3
 """Further seconds that a response waits after a start, since the harness may fail again at once."""
+_AT_ONCE = 500
+"""How many harnesses are asked what they are doing before others get a turn: about a millisecond."""
 VERBS = ("pause", "resume", "stop", "start", "restart")
 _GRACEFUL = ("stop", "restart")
 """The orders that accept a grace period."""
@@ -65,7 +69,10 @@ class Api:
     handles: Callable[[], Sequence[Handle]]
     metrics: Callable[[], Awaitable[bytes]]
     restart: Callable[[str, float | None], Order[Handle]] | None = None
+    children: Callable[[], Sequence[Child]] = tuple
+    """Returns the harnesses themselves, for `/status`."""
     threads: trio.CapacityLimiter = field(factory=lambda: trio.CapacityLimiter(1))
+    _board: StatusBoard | None = field(init=False, default=Factory(lambda self: self.store and StatusBoard(self.store), True))
 
     async def answer(self, request: Request) -> Response:
         """Return the response to a request."""
@@ -100,11 +107,24 @@ class Api:
             return refusal(501, str(error))
 
     async def _status(self) -> Response:
-        store = self.store
-        assert store is not None
-        lives = {handle.name: live for handle in self.handles() if (live := handle.live) is not None}
-        text = await aside(lambda: "".join(f"{line}\n" for line in json_status(store, lives)), self.threads)
-        return Response(200, text.encode(), JSON_LINES)
+        board = self._board
+        assert board is not None
+        lives = await self._lives()
+        # The limiter lets in one thread at a time, as the board requires.
+        text = await aside(lambda: board.text(lives), self.threads)
+        return Response(200, text, JSON_LINES)
+
+    async def _lives(self) -> Lives:
+        """Return what the harnesses are doing; others take their turns meanwhile."""
+        lives: dict[str, tuple[Live, int]] = {}
+        children = self.children()
+        for first in range(0, len(children), _AT_ONCE):
+            now = trio.current_time()
+            for child in children[first : first + _AT_ONCE]:
+                if (live := child.doing_at(now)) is not None:
+                    lives[child.name] = (live, child.record.step)
+            await trio.lowlevel.checkpoint()
+        return lives
 
     async def _order(self, name: str, verb: str, request: Request) -> Response:
         try:

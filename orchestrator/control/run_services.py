@@ -24,6 +24,7 @@ from orchestrator.control.socket_places import is_ours, open_socket, socket_path
 from orchestrator.errors import UsageError
 from orchestrator.handle import Handle, Order
 from orchestrator.recording.recorder import Recorder
+from orchestrator.runtime.child import Child
 from orchestrator.store.store_capabilities import path_of
 from orchestrator.telemetry.live_tracing import TraceFollower
 from orchestrator.telemetry.metric_export import push_for_ever, pusher, text_of
@@ -140,6 +141,7 @@ class RunServices:
     _wanted: Wanted
     _recorder: Recorder
     _handles: Callable[[], Sequence[Handle]]
+    _children: Callable[[], Sequence[Child]]
     _restart: Callable[[str, float | None], Order[Handle]]
     control_path: Path | None = None
     """Path of the control socket; None if there is none."""
@@ -185,7 +187,7 @@ class RunServices:
             return
         self.control_path = place = socket_path(path, store.run)
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
-        api = Api(store, self._handles, meter.text, self._restart)
+        api = Api(store, self._handles, meter.text, self._restart, self._children)
         services.start_soon(_serve, listener, self._server(api, welcome=_is_ours, limits=_OURS, wait_of=wait_of), place)
 
     async def _open_metrics(self, services: trio.Nursery, meter: Meter, at: Address) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 
+import msgspec
 from attrs import frozen
 
 LEAST_S = 60.0
@@ -37,8 +38,11 @@ class Doing(StrEnum):
     APPROVAL = "approval"
 
 
-@frozen
-class Live:
+APPROVAL, WAITING, WORKING = Doing.APPROVAL, Doing.WAITING, Doing.WORKING
+"""Looking up a member of an enumeration takes as long as making a `Live`."""
+
+
+class Live(msgspec.Struct, frozen=True, gc=False):
     """Live data on a harness from the program that runs it."""
 
     doing: Doing
@@ -78,6 +82,23 @@ _TABLE: Sequence[tuple[str, Callable[[Facts], bool], str]] = (
 def activity(facts: Facts) -> str:
     """Return the activity of a harness: the first row of the table that applies, else its status."""
     return next((word for status, holds, word in _TABLE if status == facts.status and holds(facts)), facts.status)
+
+
+def known_activity(live: Live, limit_s: float | None = None) -> str | None:
+    """Return the activity of a harness that runs and has no pending request; None where only `activity` can tell.
+
+    Args:
+        limit_s: as in `Facts`; None if it is not known yet.
+    """
+    if live.halted or live.doing is Doing.APPROVAL:
+        return None
+    if live.doing is Doing.WAITING:
+        return "waiting"
+    if live.timeout_s is not None:
+        limit_s = live.timeout_s
+    if live.age_s <= (LEAST_S if limit_s is None else limit_s):
+        return "working"
+    return None if limit_s is None else "hung"
 
 
 def limit_of(timeout_s: float | None, recent: Sequence[float]) -> float:

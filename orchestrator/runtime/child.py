@@ -33,7 +33,7 @@ from orchestrator.recording.budget_account import StoredBudgetAccount
 from orchestrator.recording.commit_queue import Condition
 from orchestrator.recording.grouped_steps import GroupedSteps
 from orchestrator.recording.snapshot_policy import SnapshotPolicy
-from orchestrator.runtime.activity import Doing, Live
+from orchestrator.runtime.activity import APPROVAL, WAITING, WORKING, Live
 from orchestrator.runtime.actor import Actor, Carried, Exit, RunContext
 from orchestrator.runtime.child_orders import ChildOrders, ChildRestarts
 from orchestrator.runtime.failure_events import failed, found, is_lasting, parted
@@ -123,11 +123,15 @@ class Child:
     @property
     def doing(self) -> Live | None:
         """Its current activity; None between attempts."""
+        return self.doing_at(trio.current_time())
+
+    def doing_at(self, now: float) -> Live | None:
+        """Return its activity at this moment, which is `now` on Trio's clock; None between attempts."""
         control = self.orders.control
         if control is None:
             return None
-        doing = Doing.APPROVAL if control.is_parked else Doing.WAITING if control.is_waiting else Doing.WORKING
-        return Live(doing, control.watch.age_s, control.step_timeout_s, _halted(self.harness))
+        doing = APPROVAL if control.is_parked else WAITING if control.is_waiting else WORKING
+        return Live(doing, control.watch.age_at(now), control.step_timeout_s, _halted(self.record.harness))
 
     async def wait_done(self) -> Outcome:
         """Wait for the outcome and return it."""

@@ -3,6 +3,7 @@
     Counted      metrics: its records reduced to the counted fields, and the number of waiting messages
     Watched      others can write to it or remove it: messages and answers from outside reach a running harness
     InFile       it is a file: kill switch, key, control socket and what is hidden from sandboxes are beside it
+    Rostered     what is known of all harnesses, without counting their steps
     Timed        the times of steps, without reading the steps
     Keyed        the signing key of its approvals, if that is not in a file beside it
     Filed        it keeps large values in files, and records name them
@@ -14,9 +15,9 @@ capabilities that a store has.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from harnesses.data.large_values import ReadFile, StoredFile, StoredText, cannot_read, stored_file, with_value
 from orchestrator.codec import decode
@@ -93,8 +94,8 @@ class Filed(Protocol):
 class Timed(Protocol):
     """A store that returns the times of steps without reading the steps."""
 
-    def step_times(self, name: str, *, after: int) -> list[int]:
-        """Return the times of the steps from number `after + 1`, microseconds since 1970; at most a thousand."""
+    def recent_times(self, names: Collection[str], count: int) -> Mapping[str, Sequence[int]]:
+        """Return the times of the last `count` steps of some harnesses, microseconds since 1970, oldest first."""
         ...
 
 
@@ -113,6 +114,23 @@ class Roster(Protocol):
     def steps(self, name: str, *, after: int = 0, limit: int = 1000) -> list[StepRecord]: ...
 
     def children(self, name: str | None = None) -> Sequence[ChildRecord]: ...
+
+
+HarnessRow: TypeAlias = tuple[str, str, int, str, int, int, str]
+"""The fields of a `HarnessRecord` as they are stored, without the number of its last step: the event is JSON."""
+
+
+@runtime_checkable
+class Rostered(Roster, Protocol):
+    """A store whose harnesses can be asked for again and again, however many there are."""
+
+    def roster(self) -> Sequence[HarnessRow]:
+        """Return a row for each harness, in order of first start; the same object as before if none has changed."""
+        ...
+
+    def harnesses(self, names: Collection[str] | None = None) -> list[HarnessRecord]:
+        """Return some harnesses, or all, in order of first start."""
+        ...
 
 
 def path_of(store: object) -> Path | None:

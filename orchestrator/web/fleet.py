@@ -30,7 +30,7 @@ class Fleet:
     """The status of every harness as the page lists it.
 
     Args:
-        read: yields the status of each harness as a line of JSON; see `orchestrator.status.json_status`.
+        read: yields the status of each harness as a line of JSON; see `orchestrator.status_lines.json_status`.
         last_seq: the `seq` of the newest record.
     """
 

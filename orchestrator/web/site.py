@@ -22,7 +22,8 @@ from orchestrator.operating.approval_answers import approval_fields
 from orchestrator.operating.effect_outcomes import effect_fields, known_effects
 from orchestrator.operating.pool_accounts import account_fields, read_accounts
 from orchestrator.runtime.activity import Live
-from orchestrator.status import json_status, known_approvals, latched_names, lives_in
+from orchestrator.status import known_approvals, latched_names
+from orchestrator.status_lines import json_status, lives_in
 from orchestrator.store.rules.effect_rules import pruned
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.text.json_text import stamp_us
@@ -107,7 +108,7 @@ class Site:
         """
         record = find_harness(self.reader, name)
         row = next((row for row in self.fleet.rows() if row["harness"] == name), {})
-        times = self.reader.step_times(name, after=max(0, record.current_step - _RECENT))
+        times = self.reader.recent_times([name], _RECENT)[name]
         children = self.reader.children()
         return {
             **row,
@@ -128,7 +129,7 @@ class Site:
         return {name: self._pace_of(name, current[name]) for name in names if name in current}
 
     def _pace_of(self, name: str, step: int) -> dict[str, Any]:
-        times = self.reader.step_times(name, after=max(0, step - _RECENT))
+        times = self.reader.recent_times([name], _RECENT)[name]
         return {**_pace(times), "last": self._last(name, step)}
 
     def steps(self, name: str, *, before: int | None, limit: int) -> list[dict[str, Any]]:

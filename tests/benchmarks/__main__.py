@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.benchmarks.analysis import analysis
 from tests.benchmarks.features import features
+from tests.benchmarks.fleet import fleet
 from tests.benchmarks.measures import MEASURES as OTHERS
 from tests.benchmarks.memory import memory
 from tests.benchmarks.models import model_rounds, model_streams
@@ -23,6 +24,7 @@ MEASURES = {
     **OTHERS,
     "analysis": analysis,
     "features": features,
+    "fleet": fleet,
     "memory": memory,
     "model_rounds": model_rounds,
     "model_streams": model_streams,

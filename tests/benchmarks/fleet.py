@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -57,7 +58,7 @@ def fleet(folder: Path, harnesses: int = 10_000, steps: int = 10) -> Figures:
     """Microseconds of processor time a harness for start, each step and end; `/status` of all, in a process of its own."""
     code = f"from tests.benchmarks.fleet import main; main({str(folder / 'fleet.db')!r}, {harnesses}, {steps})"
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True)
-    figures: Figures = eval(done.stdout)  # noqa: S307
+    figures: Figures = eval(done.stdout)
     return {"harnesses": harnesses, "steps_each": steps, **figures}
 
 
@@ -83,8 +84,7 @@ async def _measure(path: str, script: list[Script]) -> Figures:
         moments.append(time.process_time())
         gates.end.set()
     moments.append(time.process_time())
-    started, stepped, asked, ended = (late - soon for soon, late in zip(moments, moments[1:], strict=False))
-    del asked
+    started, stepped, _, ended = (late - soon for soon, late in pairwise(moments))
     return {
         "start_us": round(started / count * 1e6),
         "step_us": round(stepped / sum(map(len, script)) * 1e6, 1),
@@ -96,7 +96,9 @@ async def _measure(path: str, script: list[Script]) -> Figures:
 
 async def _ask(path: str) -> Figures:
     """Ask for the status of all from another process, which reads the response and drops it."""
-    waits, works, loops = [], [], []
+    waits: list[float] = []
+    works: list[float] = []
+    loops: list[float] = []
     for _ in range(_ASKED):
         began = time.perf_counter(), time.process_time(), time.thread_time()
         done = await trio.run_process(["curl", "-s", "-o", "/dev/null", "--unix-socket", path, "http://x/status"])

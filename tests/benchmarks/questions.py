@@ -19,7 +19,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from orchestrator.status import json_status
+from orchestrator.status_lines import json_status
 from orchestrator.store import SqliteReader
 from tests import ROOT
 from tests.benchmarks.large_store import write_large_store

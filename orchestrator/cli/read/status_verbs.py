@@ -22,7 +22,8 @@ from orchestrator.operating.kill_switch_orders import in_words
 from orchestrator.operating.pool_accounts import account_fields, read_accounts
 from orchestrator.records import StepRecord
 from orchestrator.runtime.activity import Live, span
-from orchestrator.status import At, json_status, lives_in, look
+from orchestrator.status import At, look
+from orchestrator.status_lines import json_status, lives_in
 from orchestrator.store.rules.effect_rules import pruned
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.text.step_lines import step_line

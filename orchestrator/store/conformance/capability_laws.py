@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from harnesses.data.large_values import LARGE_BYTES
 from harnesses.effects.effect import EffectOutcome
-from orchestrator.codec import decode
+from orchestrator.codec import decode, encode
 from orchestrator.store.conformance.conformance_tools import TIME_US, Laws, claim, do, intent_row, outcome_row, step_row
 from orchestrator.store.conformance.operator_laws import ask, respond
-from orchestrator.store.store_capabilities import Counted, Filed, Watched, full_body
+from orchestrator.store.store_capabilities import Counted, Filed, Rostered, Timed, Watched, full_body
 from orchestrator.store.store_protocol import ConsumedRow, Post, Store
 
 laws = Laws()
@@ -45,6 +47,40 @@ def outlines_are_the_records_with_less_in_them(store: Store) -> None:
         decode(line.body).items() <= decode(record.body).items() for line, record in zip(outlines, records, strict=True)
     )
     assert [line.seq for line in store.outlines(after=records[0].seq, limit=2)] == [record.seq for record in records[1:3]]
+
+
+@laws.of_a_store
+def the_times_of_the_last_steps_are_those_of_the_steps(store: Store) -> None:
+    if not isinstance(store, Timed):
+        return
+    for name, steps in (("one", 3), ("two", 1), ("none", 0)):
+        claimed = claim(store, name)
+        store.commit([step_row(claimed, number) for number in range(1, steps + 1)])
+
+    found = store.recent_times(["one", "none"], 2)
+
+    times = [round(step.timestamp.timestamp() * 1e6) for step in store.steps("one")]
+    assert {name: list(each) for name, each in found.items()} == {"one": times[-2:], "none": []}
+
+
+@laws.of_a_store
+def the_roster_is_what_is_known_of_the_harnesses(store: Store) -> None:
+    if not isinstance(store, Rostered):
+        return
+    one = claim(store, "one")
+    claim(store, "two")
+
+    before = store.roster()
+    store.commit([step_row(one, 1)])
+    same = store.roster()
+    claim(store, "one", take_over=True)
+
+    assert same is before
+    assert store.roster() == [
+        (one.name, one.status.value, one.attempt, one.harness_class, one.owned, one.last_time_us, encode(one.event))
+        for one in store.harnesses()
+    ]
+    assert [one.current_step for one in cast(Rostered, store).harnesses(["one"])] == [1]
 
 
 @laws.of_a_store

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from harnesses.budgets.pools import Account
 from harnesses.data.large_values import StoredFile, stored_file, with_value
 from harnesses.errors import one_of
 from harnesses.timing.clock import now_us
-from orchestrator.codec import decode, decode_step
+from orchestrator.codec import decode, decode_step, encode
 from orchestrator.errors import UnknownHarness
 from orchestrator.lifecycle import Status
 from orchestrator.records import ApprovalRecord, ChildRecord, EffectRecord, HarnessRecord, Record, StepRecord
@@ -30,6 +30,7 @@ from orchestrator.store.rules.state_rules import goes_on_with, versions_of
 from orchestrator.store.sqlite.sqlite_file import open_reader, translated
 from orchestrator.store.sqlite.sqlite_rows import WAITING, accounts, all_filed, find_recipient, read_children
 from orchestrator.store.sqlite.sqlite_states import check_found, find_state
+from orchestrator.store.store_capabilities import HarnessRow
 from orchestrator.store.store_protocol import Message, StepRow, VersionRow
 
 
@@ -43,9 +44,36 @@ def _steps_of(columns: str) -> tuple[str, str]:
     )
 
 
+_STEP_TIMES = (
+    "SELECT r.time_us FROM step_index i JOIN records r ON r.seq = i.seq "
+    "WHERE i.harness = h.id ORDER BY i.step DESC LIMIT :count"
+)
 _STEPS = _steps_of("r.attempt, r.seq, r.step, r.time_us, r.body")
 _ROWS = _steps_of("r.harness, r.epoch, r.attempt, r.step, r.time_us, r.body, r.state")
-_TIMES = _steps_of("r.time_us")
+_ASKED = "SELECT value FROM json_each(:names)"
+_TIMES = (
+    f"SELECT json_group_array(json_array(h.name, json((SELECT json_group_array(time_us) FROM ({_STEP_TIMES}))))) "
+    f"FROM harnesses h WHERE h.name IN ({_ASKED})"
+)
+_TAIL_TIMES = (
+    "SELECT json_group_array(json_array(h.name, json_array(r.time_us))) FROM records r JOIN harnesses h ON h.id = r.harness "
+    f"WHERE r.seq > (SELECT indexed_seq FROM meta) AND r.kind = 'step' AND h.name IN ({_ASKED})"
+)
+_TIMES_READ = msgspec.json.Decoder(list[tuple[str, list[int]]])
+_HARNESSES = (
+    "SELECT id, name, status, attempt, class, owner, time_us, event FROM harnesses "
+    f"WHERE :names IS NULL OR name IN ({_ASKED}) ORDER BY id"
+)
+_HEADS = (
+    "SELECT id, (SELECT max(step) FROM step_index WHERE harness = id) FROM harnesses "
+    f"WHERE :names IS NULL OR name IN ({_ASKED})"
+)
+_ROSTER = (
+    "SELECT json_group_array(json_array(name, status, attempt, class, "
+    "coalesce(owner IN (SELECT value FROM json_each(?)), 0), time_us, event)) FROM (SELECT * FROM harnesses ORDER BY id)"
+)
+_ALL: Mapping[str, str | None] = {"names": None}
+_ROSTER_READ = msgspec.json.Decoder(list[HarnessRow])
 
 _MESSAGE = "seq, sender, body, coalesce(id, ''), kind, coalesce(type, ''), coalesce(deadline_us, 0)"
 _WAITING = (
@@ -103,6 +131,7 @@ class SqliteReader:
         self.location = str(path)
         self._cipher = cipher_of(key, self.location)
         self._files = ValueFiles(files_folder(self.path), self._cipher.hide_alike, self._cipher.reveal)
+        self._roster: tuple[str, list[HarnessRow]] = ("", [])
         self._idle: list[Connection] = []
         self._keep = 4
 
@@ -112,13 +141,12 @@ class SqliteReader:
         while self._idle:
             self._idle.pop().close()
 
-    def harnesses(self) -> list[HarnessRecord]:
-        """Return every harness, in order of first start."""
+    def harnesses(self, names: Collection[str] | None = None) -> list[HarnessRecord]:
+        """Return some harnesses, or all, in order of first start."""
+        asked = {"names": None if names is None else encode(list(names))}
         with self._reading() as db:
-            heads = self._heads(db)
-            rows = db.execute(
-                "SELECT id, name, status, attempt, class, owner, time_us, event FROM harnesses ORDER BY id"
-            ).fetchall()
+            heads = self._heads(db, asked)
+            rows = db.execute(_HARNESSES, asked).fetchall()
         alive = {owner: is_alive(self.path, owner) for owner in {row[5] for row in rows} if owner is not None}
         return [
             HarnessRecord(
@@ -133,6 +161,19 @@ class SqliteReader:
             )
             for number, name, status, attempt, harness_class, owner, time_us, event in rows
         ]
+
+    def roster(self) -> list[HarnessRow]:
+        """Return a row for each harness, in order of first start; the same list as before if none has changed.
+
+        Like `outlines`, it reads one row only, and does not hold the GIL meanwhile.
+        """
+        with self._reading() as db:
+            owners = [owner for (owner,) in db.execute("SELECT DISTINCT owner FROM harnesses WHERE owner IS NOT NULL")]
+            alive = [owner for owner in owners if is_alive(self.path, owner)]
+            (text,) = db.execute(_ROSTER, (encode(alive),)).fetchone()
+        if text != self._roster[0]:
+            self._roster = text, _ROSTER_READ.decode(text)
+        return self._roster[1]
 
     def steps(self, name: str, *, after: int = 0, limit: int = 1000) -> list[StepRecord]:
         """Return at most `limit` steps of one harness, oldest first, from number `after + 1`."""
@@ -149,10 +190,16 @@ class SqliteReader:
             rows = self._read_steps(db, _ROWS, name, after, limit)
         return [reveal_row(self._cipher, StepRow(*row)) for row in rows]
 
-    def step_times(self, name: str, *, after: int) -> list[int]:
-        """Return the times of the steps from number `after + 1`, microseconds since 1970; at most a thousand."""
+    def recent_times(self, names: Collection[str], count: int) -> dict[str, list[int]]:
+        """Return the times of the last `count` steps of some harnesses, microseconds since 1970, oldest first."""
+        asked = {"names": encode(list(names)), "count": count}
         with self._reading() as db:
-            return [us for (us,) in self._read_steps(db, _TIMES, name, after, 1000)]
+            (indexed,) = db.execute(_TIMES, asked).fetchone()
+            (newer,) = db.execute(_TAIL_TIMES, asked).fetchone()
+        found = {name: times[::-1] for name, times in _TIMES_READ.decode(indexed)}
+        for name, times in _TIMES_READ.decode(newer):
+            found[name] += times
+        return {name: times[-count:] for name, times in found.items()}
 
     def state_at(self, name: str, step: int) -> str:
         """Return the JSON of the state after `step`; 0 is the initial state."""
@@ -348,10 +395,9 @@ class SqliteReader:
         arguments = reveal_value(self._cipher, "arguments", record.arguments)
         return evolve(record, arguments=arguments, result=reveal_value(self._cipher, "result", record.result))
 
-    def _heads(self, db: sqlite3.Connection) -> dict[int, int]:
-        """Return the last step of every harness."""
-        indexed = db.execute("SELECT id, (SELECT max(step) FROM step_index WHERE harness = id) FROM harnesses")
-        heads = {number: step or 0 for number, step in indexed}
+    def _heads(self, db: sqlite3.Connection, asked: Mapping[str, str | None] = _ALL) -> dict[int, int]:
+        """Return the last step of every harness, or at least of those asked for."""
+        heads = {number: step or 0 for number, step in db.execute(_HEADS, asked)}
         heads.update(
             db.execute(
                 "SELECT harness, max(step) FROM records WHERE seq > (SELECT indexed_seq FROM meta) AND kind = 'step' "

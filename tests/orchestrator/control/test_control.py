@@ -20,7 +20,7 @@ from orchestrator import Orchestrator, SqliteStore, StoreBusy, UsageError
 from orchestrator.control.control_client import ask_all, order
 from orchestrator.control.run_services import Address, address_of
 from orchestrator.control.socket_places import is_ours, open_socket, socket_path, sockets
-from orchestrator.status import json_status
+from orchestrator.status_lines import json_status
 from orchestrator.telemetry.metric_export import text_of
 from orchestrator.telemetry.metric_figures import Family
 from tests.orchestrator.control.asked import Said, ask, connected, controlled, read_all
