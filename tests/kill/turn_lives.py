@@ -20,10 +20,11 @@ from typing import Any
 
 from attrs import evolve, frozen
 
+from harnesses.agents.model.transcript import as_record
 from harnesses.budgets.budget import Spend
 from harnesses.effects.effect import EffectOutcome
 from orchestrator import StoreUnusable, UnknownHarness
-from orchestrator.codec import decode
+from orchestrator.history import transcripts
 from orchestrator.store import SqliteReader
 from tests.kill.turn_child import TASK
 from tests.model_server import ModelServer
@@ -127,7 +128,10 @@ def world(folder: Path) -> World:
     assert_sound(folder / "run.db")
     with closing(SqliteReader(folder / "run.db")) as reader:
         *_, step = reader.steps("acting")
-        (turn,) = [decode(record.body) for record in reader.records() if record.kind == "transcript"]
+        # Of a turn whose program was killed between its end and its step, the effects are left.
+        (shown,) = transcripts(reader, "acting", step.step_number)
+        assert shown.is_recorded or "result" in step.output
+        turn = as_record(shown.transcript)
         spent = reader.accounts(["harness/acting"])["harness/acting"].spent
     usage = tuple(int(turn.get(name, 0)) for name in ("model_calls", "tool_calls", "input_tokens", "output_tokens"))
     said = json.dumps([{**message, "text": message.get("text", "")} for message in turn["messages"]])
