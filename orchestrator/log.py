@@ -28,13 +28,12 @@ from orchestrator.codec import decode, encode
 from orchestrator.errors import UsageError
 from orchestrator.log_file import is_stream, open_target
 from orchestrator.recording.recorder import Recorder
+from orchestrator.records import HEADER as HEADER
 from orchestrator.records import Record
 from orchestrator.store.store_capabilities import path_of
 from orchestrator.store.store_protocol import Store
 from orchestrator.text.terminal_text import one_line
 
-HEADER = ("timestamp", "level", "event", "run", "harness", "attempt", "step", "seq")
-"""Fields that every line has, whatever the kind of its record."""
 _PREFIX = "harness."
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _SPECIAL = re.compile(rf'"(?:(?:{"|".join(HEADER)})_*|near|over)":')

@@ -42,6 +42,10 @@ class StepRecord(Generic[RecordInputT, RecordOutputT]):
     state_delta: StateDelta
 
 
+HEADER = ("timestamp", "level", "event", "run", "harness", "attempt", "step", "seq")
+"""Fields that every line of the log has, whatever the kind of its record."""
+
+
 @frozen
 class Record:
     """A committed record: a step, a lifecycle event or a message."""

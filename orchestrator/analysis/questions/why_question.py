@@ -6,16 +6,17 @@ Invariant: a cause is stated only where a record names it; a mere order in time 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from shlex import quote
-from typing import Any
+from typing import Any, Protocol
 
 from attrs import frozen
 
 from orchestrator.analysis.answers.answer import Answer, Table, listed, moment, seconds, times
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.questions.record_scan import INTERRUPTED, Said, harnesses, said, standings
+from orchestrator.analysis.questions.record_scan import INTERRUPTED, Said, ended_at, gone_harnesses, harnesses, said, stand
 from orchestrator.analysis.questions.why_attempts import Link, back_offs, earlier, link, siblings
 from orchestrator.analysis.questions.why_steps import (
     Around,
@@ -27,11 +28,86 @@ from orchestrator.analysis.questions.why_steps import (
     tracebacks,
     used_links,
 )
+from orchestrator.analysis.questions.why_store import StoreEvidence
+from orchestrator.analysis.sources import StoreSource
 from orchestrator.errors import UsageError
 from orchestrator.text.terminal_text import one_line
 
 _DEPTH = 3
 """Limit on the harnesses in a chain of causes."""
+
+
+class Evidence(Protocol):
+    """What is on record of all harnesses."""
+
+    def names(self, wanted: str | None = None) -> list[str]:
+        """Return the names of all harnesses.
+
+        Raises:
+            UsageError: the wanted one is not among them.
+        """
+        ...
+
+    def said(self) -> Mapping[str, Sequence[Said]]:
+        """Return the lifecycle events and approval records of each, in order."""
+        ...
+
+    def last_step(self, name: str) -> int:
+        """Return the number of a harness's last step."""
+        ...
+
+    def gone(self) -> set[str]:
+        """Return the harnesses that no living program owns, as far as that can be told."""
+        ...
+
+    def ended_at(self) -> datetime | None:
+        """Return the time of the last record."""
+        ...
+
+    def around(self, name: str, number: int) -> Around:
+        """Return the records around a step."""
+        ...
+
+    def tracebacks(self, seqs: Sequence[int]) -> dict[int, str]:
+        """Return the tracebacks of failures, by the `seq` of their records."""
+        ...
+
+    def spent(self, name: str) -> list[tuple[list[str], dict[str, Any]]]:
+        """Return the pools and amounts of each settled reservation of a harness."""
+        ...
+
+
+class _RunEvidence:
+    """The evidence in an opened run."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def names(self, wanted: str | None = None) -> list[str]:
+        harnesses(self._run, wanted)
+        return harnesses(self._run)
+
+    def said(self) -> Mapping[str, Sequence[Said]]:
+        return said(self._run, self.names())
+
+    def last_step(self, name: str) -> int:
+        query = "SELECT coalesce(max(last_step), 0) FROM lives WHERE harness = ?"
+        return int(self._run.rows(query, [name])[0][0])
+
+    def gone(self) -> set[str]:
+        return gone_harnesses(self._run)
+
+    def ended_at(self) -> datetime | None:
+        return ended_at(self._run)
+
+    def around(self, name: str, number: int) -> Around:
+        return around(self._run, name, number)
+
+    def tracebacks(self, seqs: Sequence[int]) -> dict[int, str]:
+        return tracebacks(self._run, seqs)
+
+    def spent(self, name: str) -> list[tuple[list[str], dict[str, Any]]]:
+        return spent(self._run, name)
 
 
 def answer(run: Run, name: str, step: int | None = None, *, harness: str | None = None) -> Answer:
@@ -40,43 +116,48 @@ def answer(run: Run, name: str, step: int | None = None, *, harness: str | None 
     Raises:
         UsageError: there is no such harness, or no such step.
     """
+    if isinstance(run.source, StoreSource):
+        with closing(StoreEvidence(run.source.location)) as store:
+            return answer_from(store, name, step, harness=harness)
+    return answer_from(_RunEvidence(run), name, step, harness=harness)
+
+
+def answer_from(evidence: Evidence, name: str, step: int | None = None, *, harness: str | None = None) -> Answer:
+    """Return the same from any evidence."""
     if harness is not None and harness != name:
         raise UsageError(f"why {name} --harness {harness}: expected one harness, was two; leave one out")
-    harnesses(run, name)
-    told = said(run, harnesses(run))
-    links = _of_step(run, told, name, step) if step is not None else _of_end(run, told, name, ())
+    evidence.names(name)
+    told = evidence.said()
+    links = _of_step(evidence, told, name, step) if step is not None else _of_end(evidence, told, name, ())
     rows = [(one.harness, one.attempt, one.step, moment(one.at), one.seq, one.text) for one in links]
     return Answer("why", (Table("chain", "harness attempt step timestamp seq text", rows),), [one.text for one in links])
 
 
-def _last_step(run: Run, name: str) -> int:
-    return int(run.rows("SELECT coalesce(max(last_step), 0) FROM lives WHERE harness = ?", [name])[0][0])
-
-
-def _of_step(run: Run, told: Mapping[str, Sequence[Said]], name: str, number: int) -> list[Link]:
-    last = _last_step(run, name)
+def _of_step(evidence: Evidence, told: Mapping[str, Sequence[Said]], name: str, number: int) -> list[Link]:
+    last = evidence.last_step(name)
     if not 1 <= number <= last + 1:
         raise UsageError(f"harness {name!r} has no step {number}: expected one from 1 to {last}, or {last + 1}, the next one")
     failures = [one for one in told.get(name, ()) if one.kind == "failed" and one.step == number - 1]
-    links = step_links(name, number, around(run, name, number), is_made=number <= last)
-    return [*links, *earlier(failures, tracebacks(run, [one.seq for one in failures[-1:]]))]
+    links = step_links(name, number, evidence.around(name, number), is_made=number <= last)
+    return [*links, *earlier(failures, evidence.tracebacks([one.seq for one in failures[-1:]]))]
 
 
-def _of_end(run: Run, told: Mapping[str, Sequence[Said]], name: str, been: tuple[str, ...]) -> list[Link]:
-    events, last = told.get(name, ()), _last_step(run, name)
-    stand = standings(run, {name: list(events)}, [name])[name]
+def _of_end(evidence: Evidence, told: Mapping[str, Sequence[Said]], name: str, been: tuple[str, ...]) -> list[Link]:
+    events, last = told.get(name, ()), evidence.last_step(name)
+    standing = stand(events, gone=name in evidence.gone())
     failures = [one for one in events if one.kind == "failed"]
+    is_over = standing.status in ("completed", "finished")
     case = Case(
         name=name,
-        status=stand.status,
-        last=stand.last,
+        status=standing.status,
+        last=standing.last,
         last_step=last,
         events=events,
-        around=around(run, name, last + 1),
-        made=around(run, name, last) if stand.status in ("completed", "finished") and last else None,
-        traces=tracebacks(run, [one.seq for one in failures[-1:]]),
-        spent=spent(run, name) if stand.status == "budget_spent" else (),
-        now=run.rows("SELECT max(last) FROM gathered")[0][0],
+        around=evidence.around(name, last + 1),
+        made=evidence.around(name, last) if is_over and last else None,
+        traces=evidence.tracebacks([one.seq for one in failures[-1:]]),
+        spent=evidence.spent(name) if standing.status == "budget_spent" else (),
+        now=None if standing.status in _TOLD else evidence.ended_at(),
     )
     links = ending(case)
     behind = siblings(name, told)
@@ -84,7 +165,7 @@ def _of_end(run: Run, told: Mapping[str, Sequence[Said]], name: str, been: tuple
     further = dict.fromkeys(one.origin for one in behind if one.is_end and one.origin not in (name, *been))
     if len(been) < _DEPTH:
         for other in further:
-            links.extend(_of_end(run, told, other, (*been, name)))
+            links.extend(_of_end(evidence, told, other, (*been, name)))
     return links
 
 

@@ -4,7 +4,7 @@ its effects, and the messages sent meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -121,17 +121,38 @@ def around(run: Run, name: str, number: int) -> Around:
     """Return the records around step `number`, recorded or in progress."""
     steps, effects_read = (run.near(frame, name, number - 1, number) for frame in ("steps", "effects"))
     found = {row[3]: StepFact(*row) for row in run.rows(_STEPS.format(steps=steps), [name, number - 1, number])}
-    step, before = found.get(number), found.get(number - 1)
     effects = [EffectFact(*row) for row in run.rows(_EFFECTS.format(effects=effects_read), [name, number, number])]
     is_told = run.rows(_ANY_MESSAGE.format(messages=run.source.own(("message",), {"from": "VARCHAR"})), [name, name])
     messages = [MessageFact(*row) for row in run.rows(_MESSAGES, [name, name])] if is_told else []
+    return around_of(name, number, found, effects, messages, lambda some: _sent_while(run, some))
+
+
+def around_of(
+    name: str,
+    number: int,
+    steps: Mapping[int, StepFact],
+    effects: Sequence[EffectFact],
+    messages: Sequence[MessageFact],
+    sent_while: Callable[[Sequence[MessageFact]], Mapping[int, int]],
+) -> Around:
+    """Arrange the records around step `number`.
+
+    Args:
+        steps: it and the one before, by number, those that are recorded.
+        effects: those of the step.
+        messages: all from and to the harness.
+        sent_while: returns the step that the sender of each message was making, by the message's `seq`.
+    """
+    step, before = steps.get(number), steps.get(number - 1)
     mine = [one for one in messages if one.sender == name and (before is None or one.at > before.at)]
     sent = [one for one in mine if step is None or one.at <= step.at]
     mine = [one for one in messages if one.to == name]
     used = [one for one in mine if one.consumed_step == number]
     used_before = [one for one in mine if one.consumed_step is not None and one.consumed_step == number - 1]
     unread = [one for one in mine if one.consumed_step is None]
-    known = _sent_while(run, [*used, *used_before, *unread[:1]])
+    asked = [*used, *used_before, *unread[:1]]
+    made = sent_while(asked) if any(one.sender for one in asked) else {}
+    known = {one.seq: evolve(one, sent_while=made.get(one.seq)) for one in asked if one.sender}
     return Around(
         step,
         before,
@@ -143,15 +164,12 @@ def around(run: Run, name: str, number: int) -> Around:
     )
 
 
-def _sent_while(run: Run, messages: Iterable[MessageFact]) -> dict[int, MessageFact]:
-    """Return the messages, by `seq`, with the step that their sender was making."""
+def _sent_while(run: Run, messages: Iterable[MessageFact]) -> dict[int, int]:
+    """Return the step that the sender of each message was making, by the message's `seq`."""
     asked = [one for one in messages if one.sender]
-    if not asked:
-        return {}
     senders = [one.sender for one in asked]
     rows = run.rows(_MADE, [[one.seq for one in asked], sorted(set(senders))])
-    made: dict[int, int] = {seq: (step or 0) + 1 for seq, step in rows}
-    return {one.seq: evolve(one, sent_while=made.get(one.seq)) for one in asked}
+    return {seq: (step or 0) + 1 for seq, step in rows}
 
 
 def spent(run: Run, name: str) -> list[tuple[list[str], dict[str, Any]]]:

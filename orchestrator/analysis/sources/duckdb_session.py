@@ -22,7 +22,7 @@ from harnesses.redaction.prefilter import coarse_suspect, suspects
 from harnesses.redaction.redactor import redact
 from orchestrator.codec import decode, encode_private
 from orchestrator.errors import UsageError
-from orchestrator.log import HEADER
+from orchestrator.records import HEADER
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -22,7 +22,7 @@ from orchestrator.analysis.sources.duckdb_session import named, quoted
 from orchestrator.analysis.sources.source_reading import RECORD, TYPES, among, kind_of
 from orchestrator.analysis.sources.source_survey import COMPRESSED, LONGEST, Group, Survey, glance, survey
 from orchestrator.events import stored_kinds
-from orchestrator.log import HEADER, record_of
+from orchestrator.records import HEADER
 from orchestrator.text.terminal_text import one_line
 
 if TYPE_CHECKING:
@@ -241,6 +241,8 @@ def _problem(line: bytes) -> str | None:
     if not isinstance(event, str) or not event.startswith(_PREFIX):
         return f"is not ours: its event is {event!r:.60}"
     try:
+        from orchestrator.log import record_of  # imports Trio
+
         record_of(fields)
     except ValueError as error:
         return f"is {error}"

@@ -136,12 +136,9 @@ class StoreSource:
             self._copy.cleanup()
 
     def _of(self, kinds: Sequence[str], fields: Mapping[str, str], rows: Callable[[str], str]) -> str:
-        if not fields:  # Bodies are not even read.
-            self._read_alone()
-            # Of a table without rows, the extension sometimes fails to count them.
-            rows = self._all_rows if self._last_seq else self._rows
-            return f"SELECT {listed(RECORD)} FROM ({rows(f'kind IN ({among(stored_kinds(kinds))})')})"
         self._read_alone()
+        if not fields:
+            return f"SELECT {listed(RECORD)} FROM ({rows(f'kind IN ({among(stored_kinds(kinds))})')})"
         parts: list[str] = []
         others = [kind for kind in kinds if kind != "step"]
         if others:

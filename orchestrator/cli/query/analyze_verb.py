@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -112,6 +112,9 @@ def analyze(*words: Annotated[str, Parameter(metavar="RUN|QUESTION")], shape: Sh
     wanted = read_words(words, _QUESTIONS, common.store_path)
     _check(wanted, shape, as_json=common.json)
     page = None if shape.html is None else page_target(shape.html, wanted.runs, _QUESTIONS)
+    if wanted.question == "why" and shape.pictures is None and shape.html is None and (answer := _why_of_store(wanted, shape)):
+        print_all(_write_answers([answer], wanted, shape, as_json=common.json))
+        return ExitCode.OK
     with ExitStack() as opened:
         run = opened.enter_context(_open(wanted.runs))
         other = None
@@ -187,6 +190,22 @@ def _answers(run: Run, other: Run | None, wanted: Asked, shape: Shape) -> Iterat
             raise UsageError(f"the question {name!r} cannot be answered yet: expected one of {', '.join(QUESTIONS)}")
         answer = QUESTIONS[name](run, *about, **kept)
         yield answer if store is None else evolve(answer, sentences=[for_store(said, store) for said in answer.sentences])
+
+
+def _why_of_store(wanted: Asked, shape: Shape) -> Answer | None:
+    """Return the answer to `why` about a store, for which no engine is needed; None if it is about something else."""
+    from orchestrator.analysis.frames.analysis_run import source_of
+    from orchestrator.analysis.sources import StoreSource
+
+    source = source_of(wanted.runs)
+    if not isinstance(source, StoreSource):
+        return None
+    from orchestrator.analysis.questions.why_question import answer_from
+    from orchestrator.analysis.questions.why_store import StoreEvidence
+
+    with closing(StoreEvidence(source.location)) as store:
+        answer = answer_from(store, *_why(wanted), harness=shape.harness)
+    return evolve(answer, sentences=[for_store(said, wanted.runs[0]) for said in answer.sentences])
 
 
 def _some(wanted: Asked, what: str) -> tuple[str, ...]:

@@ -1,0 +1,219 @@
+"""The evidence of `why` in a store, by the store's own indexes and without an engine: steps are not read one by one.
+
+Invariant: it is what the frames of an opened run say. Text is redacted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harnesses.errors import one_of
+from harnesses.redaction.redactor import redact_text
+from orchestrator.analysis.frames.run_tables import FIELDS
+from orchestrator.analysis.questions.record_scan import Said
+from orchestrator.analysis.questions.why_steps import Around, EffectFact, MessageFact, StepFact, around_of
+from orchestrator.analysis.sources.source_reading import APPROVALS, LIFE
+from orchestrator.codec import encode_private, without_secrets
+from orchestrator.errors import UsageError
+from orchestrator.events import current_kind, stored_kinds
+from orchestrator.store.file.schema import EFFECTS_OF_STEP
+from orchestrator.store.sqlite.sqlite_file import open_reader, translated
+from orchestrator.store.sqlite.sqlite_reader import SqliteReader
+from orchestrator.text.json_text import object_of
+
+_TOLD = ", ".join(f"'{kind}'" for kind in stored_kinds((*LIFE, *APPROVALS)))
+_SAID = f"""
+SELECT seq, time_us, harness, attempt, step, kind, body FROM records
+WHERE seq BETWEEN ? AND ? AND kind <> 'step' AND kind IN ({_TOLD}) ORDER BY seq
+"""
+_OF_STEPS = """
+SELECT r.seq, r.time_us, r.attempt, r.step, r.body FROM records r WHERE r.seq IN (
+    SELECT seq FROM step_index WHERE harness = :harness AND step BETWEEN :first AND :last
+    UNION SELECT seq FROM records WHERE seq > (SELECT indexed_seq FROM meta) AND kind = 'step' AND harness = :harness
+                                        AND step BETWEEN :first AND :last
+) ORDER BY r.step
+"""
+_LAST_STEP = """
+SELECT max(coalesce((SELECT max(step) FROM step_index WHERE harness = :harness), 0),
+           coalesce((SELECT max(step) FROM records WHERE seq > (SELECT indexed_seq FROM meta) AND kind = 'step'
+                                                         AND harness = :harness), 0))
+"""
+_MADE_BEFORE = """
+SELECT max(r.step) FROM records r WHERE r.time_us < :time_us AND r.seq IN (
+    SELECT seq FROM step_index WHERE harness = :harness
+    UNION SELECT seq FROM records WHERE seq > (SELECT indexed_seq FROM meta) AND kind = 'step' AND harness = :harness
+)
+"""
+_MESSAGES = """
+SELECT m.seq, r.time_us, r.body, m.harness, m.consumed_step FROM mailbox m JOIN records r ON r.seq = m.seq
+WHERE m.harness = :harness OR m.sender = :name ORDER BY m.seq
+"""
+
+
+class StoreEvidence:
+    """What a store has on record of its harnesses. Close it after use.
+
+    Raises:
+        StoreUnusable: it is not a store, or cannot be read.
+    """
+
+    def __init__(self, location: str) -> None:
+        self.location = location
+        self._db = open_reader(Path(location).resolve())
+        with translated(location):
+            self._db.execute("BEGIN")
+            known = self._db.execute("SELECT id, name FROM harnesses ORDER BY name").fetchall()
+        self._names = {id: redact_text(name) for id, name in known}
+        self._own_names = {self._names[id]: name for id, name in known}
+
+    def close(self) -> None:
+        self._db.close()
+
+    def names(self, wanted: str | None = None) -> list[str]:
+        names = sorted(set(self._names.values()))
+        if wanted is not None and wanted not in names:
+            known = one_of(names[:20], "nothing is recorded; run a harness first") + (" …" if len(names) > 20 else "")
+            raise UsageError(f"{self.location} has no harness {wanted!r}: {known}")
+        return names
+
+    @cached_property
+    def _all_said(self) -> dict[str, list[Said]]:
+        """The lifecycle events and approval records of all harnesses; SQLite looks for them with two threads."""
+        first, last = self._rows("SELECT coalesce(min(seq), 1), coalesce(max(seq), 0) FROM records")[0]
+        middle = (first + last) // 2
+        with closing(open_reader(Path(self.location).resolve())) as other, ThreadPoolExecutor(1) as apart:
+            later = apart.submit(other.execute(_SAID, (middle + 1, last)).fetchall)
+            rows = [*self._rows(_SAID, (first, middle)), *later.result()]
+        told: dict[str, list[Said]] = {}
+        for seq, time_us, harness, attempt, step, kind, body in rows:
+            name = self._names.get(harness, "")
+            fields = object_of(without_secrets(body))
+            event = Said(seq, _at(time_us), name, attempt, step, current_kind(kind), **_typed(fields))
+            told.setdefault(name, []).append(event)
+        return told
+
+    def said(self) -> Mapping[str, Sequence[Said]]:
+        return self._all_said
+
+    def last_step(self, name: str) -> int:
+        (last,) = self._rows(_LAST_STEP, {"harness": self._number(name)})[0]
+        return max([int(last), *(one.step for one in self._all_said.get(name, ()) if one.kind == "started")])
+
+    def gone(self) -> set[str]:
+        with closing(SqliteReader(self.location)) as reader:
+            return {record.name for record in reader.harnesses() if not record.owned}
+
+    def ended_at(self) -> datetime | None:
+        (last,) = self._rows("SELECT max(time_us) FROM records")[0]
+        return None if last is None else _at(last)
+
+    def around(self, name: str, number: int) -> Around:
+        steps = {one.number: one for one in self._steps(name, number - 1, number)}
+        return around_of(name, number, steps, list(self._effects(name, number)), self._messages(name), self._sent_while)
+
+    def tracebacks(self, seqs: Sequence[int]) -> dict[int, str]:
+        found: dict[int, str] = {}
+        for seq in seqs:
+            for (body,) in self._rows("SELECT body FROM records WHERE seq = ?", (seq,)):
+                found[seq] = _text(object_of(without_secrets(body)).get("traceback")) or ""
+        return found
+
+    def spent(self, name: str) -> list[tuple[list[str], dict[str, Any]]]:
+        query = "SELECT body FROM records WHERE kind = 'budget' AND harness = ? ORDER BY seq"
+        fields = [object_of(without_secrets(body)) for (body,) in self._rows(query, (self._number(name),))]
+        settled = [one for one in fields if one.get("change") in ("settled", "overspent", "forfeited", "charged")]
+        return [(list(one.get("pools") or ()), one.get("amounts") or one.get("spent") or {}) for one in settled]
+
+    def _steps(self, name: str, first: int, last: int) -> Iterator[StepFact]:
+        of = {"harness": self._number(name), "first": first, "last": last}
+        for seq, time_us, attempt, step, body in self._rows(_OF_STEPS, of):
+            fields = object_of(without_secrets(body))
+            took = fields.get("took_us")
+            work, agent, waiting, effects = (
+                took.get(part, 0) / 1e6 if isinstance(took, dict) else None for part in ("work", "agent", "waiting", "effects")
+            )
+            output, delta = (_json(fields.get(part)) for part in ("output", "delta"))
+            summary = _text(fields.get("summary"))
+            output = output and output[:400]
+            yield StepFact(seq, _at(time_us), attempt, step, work, agent, effects, waiting, summary, output, delta)
+
+    def _effects(self, name: str, step: int) -> Iterator[EffectFact]:
+        marks = self._rows(EFFECTS_OF_STEP, {"harness": self._number(name), "step": step})
+        begun: dict[str, EffectFact] = {}
+        for seq, _, attempt, of_step, time_us, kind, body in marks:
+            fields = object_of(without_secrets(body))
+            key = _text(fields.get("key")) or ""
+            if kind == "intent":
+                is_harmless = bool(fields.get("idempotent") or fields.get("keep"))
+                begun[key] = EffectFact(seq, _at(time_us), of_step, key, "begun", "", is_harmless, attempt)
+            elif (one := begun.get(key)) is not None:
+                outcome, reason = _text(fields.get("outcome")) or "", _text(fields.get("reason")) or ""
+                begun[key] = EffectFact(one.seq, one.at, one.step, key, outcome, reason, one.may_be_cut_off, one.attempt)
+        yield from sorted(begun.values(), key=lambda one: one.seq)
+
+    def _messages(self, name: str) -> list[MessageFact]:
+        rows = self._rows(_MESSAGES, {"harness": self._number(name), "name": self._own_names[name]})
+        return [self._message(*row) for row in rows]
+
+    def _message(self, seq: int, time_us: int, body: str, to: int, consumed: int | None) -> MessageFact:
+        fields = object_of(without_secrets(body))
+        text = (_json(fields.get("message")) or "")[:300]
+        return MessageFact(seq, _at(time_us), _text(fields.get("from")) or "", self._names.get(to, ""), text, consumed)
+
+    def _sent_while(self, messages: Iterable[MessageFact]) -> dict[int, int]:
+        """Return the step that the sender of each message was making, by the message's `seq`."""
+        found: dict[int, int] = {}
+        for one in messages:
+            if one.sender in self._own_names:
+                time_us = round(one.at.replace(tzinfo=UTC).timestamp() * 1e6)
+                of = {"harness": self._number(one.sender), "time_us": time_us}
+                found[one.seq] = (self._rows(_MADE_BEFORE, of)[0][0] or 0) + 1
+            elif one.sender:
+                found[one.seq] = 1
+        return found
+
+    def _number(self, name: str) -> int:
+        numbers: dict[str, int] = {shown: id for id, shown in self._names.items()}
+        return numbers[name]
+
+    def _rows(self, query: str, parameters: Any = ()) -> list[Any]:
+        with translated(self.location):
+            rows: list[Any] = self._db.execute(query, parameters).fetchall()
+            return rows
+
+
+def _at(time_us: int) -> datetime:
+    return datetime.fromtimestamp(time_us // 1_000_000, UTC).replace(tzinfo=None, microsecond=time_us % 1_000_000)
+
+
+_TYPES = {"DOUBLE": float, "BIGINT": int}
+
+
+def _typed(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a record that questions read, each of its type; None where a value has another."""
+    found: dict[str, Any] = {}
+    for name, type in FIELDS.items():
+        value = fields.get(name)
+        if type == "VARCHAR":
+            found[name] = _text(value)
+        elif type == "BOOLEAN":
+            found[name] = value if isinstance(value, bool) else None
+        else:
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            found[name] = _TYPES[type](value) if is_number else None
+    return found
+
+
+def _json(value: object) -> str | None:
+    return None if value is None else encode_private(value)
+
+
+def _text(value: object) -> str | None:
+    """Return text as it is, and anything else as JSON."""
+    return value if value is None or isinstance(value, str) else encode_private(value)
