@@ -10,19 +10,34 @@ from typing import TYPE_CHECKING
 from orchestrator.analysis.answers.answer import Answer
 
 if TYPE_CHECKING:
-    from orchestrator.analysis.questions import compare_question as compare  # noqa: F401
-    from orchestrator.analysis.questions import cost_question as cost  # noqa: F401
-    from orchestrator.analysis.questions import failures_question as failures  # noqa: F401
-    from orchestrator.analysis.questions import loops_question as loops  # noqa: F401
-    from orchestrator.analysis.questions import progress_question as progress  # noqa: F401
-    from orchestrator.analysis.questions import restarts_question as restarts  # noqa: F401
-    from orchestrator.analysis.questions import slow_question as slow  # noqa: F401
-    from orchestrator.analysis.questions import summary_question as summary  # noqa: F401
-    from orchestrator.analysis.questions import throughput_question as throughput  # noqa: F401
-    from orchestrator.analysis.questions import timeline_question as timeline  # noqa: F401
-    from orchestrator.analysis.questions import turns_question as turns  # noqa: F401
-    from orchestrator.analysis.questions import why_question as why  # noqa: F401
+    from orchestrator.analysis.questions import compare_question as compare
+    from orchestrator.analysis.questions import cost_question as cost
+    from orchestrator.analysis.questions import failures_question as failures
+    from orchestrator.analysis.questions import loops_question as loops
+    from orchestrator.analysis.questions import progress_question as progress
+    from orchestrator.analysis.questions import restarts_question as restarts
+    from orchestrator.analysis.questions import slow_question as slow
+    from orchestrator.analysis.questions import summary_question as summary
+    from orchestrator.analysis.questions import throughput_question as throughput
+    from orchestrator.analysis.questions import timeline_question as timeline
+    from orchestrator.analysis.questions import turns_question as turns
+    from orchestrator.analysis.questions import why_question as why
 
+__all__ = [
+    "QUESTIONS",
+    "compare",
+    "cost",
+    "failures",
+    "loops",
+    "progress",
+    "restarts",
+    "slow",
+    "summary",
+    "throughput",
+    "timeline",
+    "turns",
+    "why",
+]
 _NAMES = (
     *("summary", "timeline", "slow", "failures", "restarts", "throughput", "loops", "cost", "progress", "turns", "compare"),
     "why",

@@ -151,7 +151,7 @@ def around_of(
     used_before = [one for one in mine if one.consumed_step is not None and one.consumed_step == number - 1]
     unread = [one for one in mine if one.consumed_step is None]
     asked = [*used, *used_before, *unread[:1]]
-    made = sent_while(asked) if any(one.sender for one in asked) else {}
+    made: Mapping[int, int] = sent_while(asked) if any(one.sender for one in asked) else {}
     known = {one.seq: evolve(one, sent_while=made.get(one.seq)) for one in asked if one.sender}
     return Around(
         step,

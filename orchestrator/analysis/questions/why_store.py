@@ -25,6 +25,7 @@ from orchestrator.events import current_kind, stored_kinds
 from orchestrator.store.file.schema import EFFECTS_OF_STEP
 from orchestrator.store.sqlite.sqlite_file import open_reader, translated
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
+from orchestrator.telemetry.span import object_in
 from orchestrator.text.json_text import object_of
 
 _TOLD = ", ".join(f"'{kind}'" for kind in stored_kinds((*LIFE, *APPROVALS)))
@@ -54,6 +55,7 @@ _MESSAGES = """
 SELECT m.seq, r.time_us, r.body, m.harness, m.consumed_step FROM mailbox m JOIN records r ON r.seq = m.seq
 WHERE m.harness = :harness OR m.sender = :name ORDER BY m.seq
 """
+_TIMES = ("work", "agent", "effects", "waiting")
 
 
 class StoreEvidence:
@@ -134,10 +136,9 @@ class StoreEvidence:
         of = {"harness": self._number(name), "first": first, "last": last}
         for seq, time_us, attempt, step, body in self._rows(_OF_STEPS, of):
             fields = object_of(without_secrets(body))
-            took = fields.get("took_us")
-            work, agent, waiting, effects = (
-                took.get(part, 0) / 1e6 if isinstance(took, dict) else None for part in ("work", "agent", "waiting", "effects")
-            )
+            took, is_timed = object_in(fields, "took_us"), isinstance(fields.get("took_us"), dict)
+            times: list[float | None] = [took.get(part, 0) / 1e6 if is_timed else None for part in _TIMES]
+            work, agent, effects, waiting = times
             output, delta = (_json(fields.get(part)) for part in ("output", "delta"))
             summary = _text(fields.get("summary"))
             output = output and output[:400]
@@ -192,21 +193,18 @@ def _at(time_us: int) -> datetime:
     return datetime.fromtimestamp(time_us // 1_000_000, UTC).replace(tzinfo=None, microsecond=time_us % 1_000_000)
 
 
-_TYPES = {"DOUBLE": float, "BIGINT": int}
-
-
 def _typed(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a record that questions read, each of its type; None where a value has another."""
     found: dict[str, Any] = {}
     for name, type in FIELDS.items():
-        value = fields.get(name)
+        value: Any = fields.get(name)
         if type == "VARCHAR":
             found[name] = _text(value)
         elif type == "BOOLEAN":
             found[name] = value if isinstance(value, bool) else None
         else:
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            found[name] = _TYPES[type](value) if is_number else None
+            found[name] = None if not is_number else float(value) if type == "DOUBLE" else int(value)
     return found
 
 

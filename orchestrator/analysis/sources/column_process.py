@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 from zlib import crc32
 
 import msgspec
@@ -53,6 +53,18 @@ _RESULTS: Mapping[str, type] = {
 
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _NUMBER = re.compile(b"00+")
+
+
+class _Input(Protocol):
+    """What a body's input is read as."""
+
+    bars: msgspec.Raw
+
+
+class _Body(Protocol):
+    """What a step's body is read as, for `results`."""
+
+    input: _Input | None
 
 
 def copy(boot: Mapping[str, Any]) -> None:
@@ -123,7 +135,7 @@ def _slim(parts: frozenset[str]) -> Callable[[bytes], bytes | None]:
 
     def slim_results(body: bytes) -> bytes:
         try:
-            one: Any = read(body)
+            one = cast("_Body", read(body))
         except msgspec.DecodeError:
             return body
         if one.input is not None and (bars := bytes(one.input.bars)):
