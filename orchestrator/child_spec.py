@@ -40,8 +40,9 @@ class ChildSpec:
     step_timeout_s: float | None = None
     deadline_s: float | None = None
     take_over: bool = False
-    durability: str = "step"
-    """`step`, or `group`: steps are accepted at once, and are on disk within `group_s` seconds."""
+    durability: str | None = None
+    """`step`, or `group`: steps are accepted at once, and are on disk within `group_s` seconds. None for what the harness
+    prefers."""
     group_s: float | None = None
     pools: tuple[str, ...] = ()
     """Names of the pools that the harness is charged to, nearest first."""
@@ -133,7 +134,7 @@ def check_durability(durability: object, group_s: object) -> None:
     Raises:
         UsageError: names the option, what was expected and what it is.
     """
-    if durability not in ("step", "group"):
+    if durability not in (None, "step", "group"):
         raise UsageError(f"durability: expected 'step' or 'group', got {durability!r:.100}; leave it out for 'step'")
     check_seconds(group_s=group_s)
 

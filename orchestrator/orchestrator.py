@@ -226,8 +226,8 @@ class Orchestrator:
             durability: with `step`, `execute()` goes on when its step is on disk. With `group` it goes on at once, and a crash
                 loses the steps of the last `group_s` seconds at most; the harness then resumes at the last step on disk, as if
                 the rest had not happened. Effects, messages, approvals, children, pauses and the end first wait for all
-                steps before them. Children that the harness starts have the same durability. Default is what the harness
-                prefers: `step`, except for a backtest.
+                steps before them. It holds for children that the harness starts, too. Default is what each harness prefers:
+                `step`, except for a backtest.
             group_s: with `group`, seconds within which a step is on disk, 0.05 by default; if the disk is slower, the harness
                 waits.
             supervisor: from `supervisor()`; default is the root.
@@ -262,7 +262,7 @@ class Orchestrator:
             "restart": restart,
             "backoff": self._options.backoff if backoff is None else backoff,
             "take_over": take_over,
-            "durability": durability or harness.preferred_durability,
+            "durability": durability,
             "group_s": group_s,
         }
         spec = ChildSpec(name=name, governor=governor, rule=approve, **limits, **policy)

@@ -218,7 +218,7 @@ def _fields(handle: Handle) -> dict[str, Any]:
         "harness": handle.name,
         "status": handle.status.value,
         "attempt": handle.attempt,
-        "current_step": handle.current_step,
+        "current_step": handle.durable_step,
         "cause": "" if handle.outcome is None else handle.outcome.cause,
     }
 

@@ -73,7 +73,7 @@ class Child:
         """The harnesses that it has started."""
         effects = Effects(context.most)
         self._carried = Carried(self.recorded, self.mailbox, self.family, effects, SnapshotPolicy(), self._make_feed)
-        if spec.durability == "group":
+        if (spec.durability or harness.preferred_durability) == "group":
             group = self._carried.group = GroupedSteps(context.recorder, spec.group_s, self.recorded.ring)
             self.record.group = group
         self._context = context
