@@ -28,6 +28,7 @@ from harnesses.diagnostics.uncaught_errors import note, told_in_a_line
 from harnesses.effects.approval import ApprovalRule
 from harnesses.files.private_files import conceal_file, conceal_key
 from harnesses.governor import Governor
+from harnesses.processes.fork_safety import loop_kept_from_forks
 from harnesses.step import InputT, OutputT, StateT
 from harnesses.timing.clock import WallClock, now_s
 from orchestrator.child_spec import (
@@ -462,7 +463,7 @@ class Orchestrator:
     async def _serve(self) -> AsyncGenerator[None]:
         shutdown = self._shutdown
         failure: BaseException | None = None
-        with _opened(self._given_store, self._log) as store, _processing(self._options.processors):
+        with loop_kept_from_forks(), _opened(self._given_store, self._log) as store, _processing(self._options.processors):
             try:
                 log = None if self._log is None else LogFollower(store, self._log, self._options.processors)
                 self._wire(store)

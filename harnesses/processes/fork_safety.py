@@ -8,11 +8,17 @@ process never executes another program. Descriptors registered here are closed i
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+import select
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from typing import NoReturn
+
+import trio._core._run
 
 _EX_SOFTWARE = 70
 _unshared: set[int] = set()
+_loops: set[int] = set()
+"""Descriptors of the event loops that run in this process."""
 
 
 def keep_from_forks(descriptor: int) -> None:
@@ -34,6 +40,26 @@ def keep_for_ever(thing: object) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
+@contextmanager
+def loop_kept_from_forks() -> Generator[None]:
+    """Keep forked processes from this thread's event loop.
+
+    They inherit the descriptor that Trio waits on. One whose loop goes on, if only for a pass, takes events
+    of this program from it, which then waits for them for ever.
+    """
+    context = getattr(trio._core._run, "GLOBAL_RUN_CONTEXT", None)
+    loop = getattr(getattr(getattr(context, "runner", None), "io_manager", None), "_epoll", None)
+    if loop is None:  # Another system, whose descriptor is not inherited, or another version of Trio.
+        yield
+        return
+    descriptor = loop.fileno()
+    _loops.add(descriptor)
+    try:
+        yield
+    finally:
+        _loops.discard(descriptor)
+
+
 def end_fork(what: str) -> NoReturn:
     """End this process, a fork of a running program that has returned into that program's code.
 
@@ -49,6 +75,10 @@ def _close_all() -> None:
         with suppress(OSError):
             os.close(descriptor)
     _unshared.clear()
+    for descriptor in _loops:
+        with suppress(OSError), select.epoll() as own:
+            os.dup2(own.fileno(), descriptor, inheritable=False)
+    _loops.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -10,9 +10,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import trio
+import trio._core._run
+import trio.lowlevel
+import trio.testing
 
 from harnesses.processes.fork_safety import close_unshared, keep_from_forks
-from orchestrator import SqliteStore
+from orchestrator import MemoryStore, Orchestrator, SqliteStore
 from orchestrator.store.conformance.conformance_tools import claim, numbers, step_row
 from orchestrator.store.file.run_lock import is_alive
 from orchestrator.store.integrity.chain_head import head_path
@@ -141,3 +145,21 @@ def test_a_descriptor_that_is_kept_from_forks_is_not_there(tmp_path: Path) -> No
     os.fstat(kept)
     close_unshared(kept)
     close_unshared(kept)
+
+
+async def test_a_fork_takes_no_event_from_the_loop_of_the_program() -> None:
+    async with Orchestrator(MemoryStore()), trio.open_nursery() as nursery:
+        read, write = os.pipe()
+        nursery.start_soon(trio.lowlevel.wait_readable, read)
+        await trio.testing.wait_all_tasks_blocked()
+        os.write(write, b"x")  # the loop has an event to take
+        loop = trio._core._run.GLOBAL_RUN_CONTEXT.runner.io_manager._epoll
+        pid = os.fork()
+        if pid == 0:
+            os._exit(len(loop.poll(0.2)))
+        assert os.waitpid(pid, 0)[1] == 0  # noqa: ASYNC222 - the loop must not take the event first
+        with trio.fail_after(10):
+            while nursery.child_tasks:
+                await trio.lowlevel.checkpoint()
+    os.close(read)
+    os.close(write)
