@@ -7,7 +7,7 @@ import re
 from shlex import quote
 
 DEFAULT_STORE = "run.db"
-_COMMAND = re.compile(r"`orchestrator (?P<verb>[a-z-]+)(?P<rest>(?: [^`]*)?)`")
+_COMMAND = re.compile(r"`orchestrator (?P<verb>[a-z][a-z-]*)(?P<rest>(?: [^`]*)?)`")
 _STORELESS = frozenset({"analyze", "contract", "guard", "memory", "sql"})
 """Verbs that open no store, or take its path as an argument."""
 

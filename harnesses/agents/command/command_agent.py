@@ -252,7 +252,9 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
             why = f"{where} was killed: expected it to end within {self._limit_s:g} s{said}"
             return AgentTimedOut(why, session=session)
         if ran.code in (126, 127) and not reply.worked:
-            return AgentMissing(f"{where} cannot be run: expected an installed program, ended with {ran.code}{said}")
+            is_path = self._sandbox is not None and os.path.isabs(self._dialect.command[0])
+            hidden = " that the sandbox shows: a file below /tmp or /run is hidden in it" if is_path else ""
+            return AgentMissing(f"{where} cannot be run: expected an installed program{hidden}, ended with {ran.code}{said}")
         if reply.error is not None and (reply.worked or ran.code == 0):
             return AgentFailed(f"{where} failed: {inert(reply.error)} (exit code {ran.code}){said}", session=session)
         if ran.code != 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,17 @@ def script(text: str, **arguments: object) -> CommandAgent:
 async def test_a_program_that_is_not_there_in_the_sandbox_is_missing_and_did_not_fail(work, command):
     with pytest.raises(AgentMissing, match=command):
         await take_turn(CommandAgent([command], sandbox="bwrap"), assigned(work))
+
+
+@bubblewrap
+async def test_a_program_that_the_sandbox_hides_is_told_apart_from_one_that_is_not_installed(work):
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        program = Path(folder) / "agent"
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+
+        with pytest.raises(AgentMissing, match="a file below /tmp or /run is hidden in it"):
+            await take_turn(CommandAgent([str(program)], sandbox="bwrap"), assigned(work))
 
 
 @bubblewrap

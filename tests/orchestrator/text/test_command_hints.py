@@ -29,6 +29,7 @@ def _no_store_is_implied(monkeypatch: pytest.MonkeyPatch) -> None:
         ("`orchestrator verify --store b.db`", "`orchestrator verify --store b.db`"),
         ("`orchestrator analyze RUN slow`", "`orchestrator analyze RUN slow`"),
         ("the orchestrator `run`", "the orchestrator `run`"),
+        ("see `orchestrator --help`", "see `orchestrator --help`"),
     ],
 )
 def test_each_command_in_a_message_has_the_store_once(text: str, expected: str) -> None:
