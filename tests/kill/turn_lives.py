@@ -118,9 +118,9 @@ def finished_rounds(folder: Path) -> set[int]:
 
 
 def rounds_sent(server: ModelServer) -> Counter[int]:
-    """Return how often each round was asked for, as the server saw it."""
+    """Return how often each round was asked for, as the server saw it; a request that was cut off has no body."""
     bodies = [json.loads(one["body"]) if isinstance(one["body"], str) else one["body"] for one in server.requests()]
-    return Counter(1 + sum(message["role"] == "assistant" for message in body["messages"]) for body in bodies)
+    return Counter(1 + sum(message["role"] == "assistant" for message in body["messages"]) for body in bodies if body)
 
 
 def world(folder: Path) -> World:
