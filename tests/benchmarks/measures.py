@@ -15,7 +15,7 @@ import trio
 
 from harnesses import BaseHarness
 from orchestrator import Orchestrator, SqliteStore
-from tests.benchmarks.trading import backtest
+from tests.benchmarks.trading import backtest, backtest_stored
 from tests.benchmarks.work import TEXTS, Acting, Appending, Replacing, Script, Stepping, scripts
 
 Figures = dict[str, Any]
@@ -180,6 +180,7 @@ MEASURES: dict[str, Callable[[Path], Figures]] = {
     "size": size,
     "imports": imports,
     "backtest": backtest,
+    "backtest_stored": backtest_stored,
 }
 
 

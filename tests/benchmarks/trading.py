@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from decimal import Decimal
 from hashlib import blake2b
 from pathlib import Path
@@ -24,6 +25,8 @@ import trio
 from trio.testing import MockClock
 
 from harnesses.trading import ReplayFeed, TradingHarness, TradingState, rsi_strategy
+from orchestrator import Orchestrator
+from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from tests import ROOT
 
 DATA = ROOT / "examples" / "data"
@@ -59,6 +62,35 @@ def backtest(folder: Path | None = None, *, briefly: bool = False) -> dict[str, 
     }
 
 
+def backtest_stored(folder: Path) -> dict[str, Any]:
+    """Return what the run takes in an orchestrator on a disk with each durability, and whether both stores hold the same."""
+    figures: dict[str, Any] = {}
+    digests: set[str] = set()
+    for durability in ("step", "group"):
+        began, processor_began = time.perf_counter(), time.process_time()
+        path = folder / f"{durability}.db"
+        trio.run(_store, path, durability, clock=MockClock(autojump_threshold=0))
+        figures[f"{durability}_s"] = round(time.perf_counter() - began, 2)
+        figures[f"{durability}_processor_s"] = round(time.process_time() - processor_began, 2)
+        digests.add(_digest_of(path))
+    return {**figures, "identical": len(digests) == 1}
+
+
+async def _store(path: Path, durability: Any) -> None:
+    async with Orchestrator(path) as orchestrator:
+        orchestrator.start(_harness(TradingHarness), name="backtest", durability=durability)
+
+
+def _digest_of(path: Path) -> str:
+    """Return a digest of the input, the output and the delta of every stored step."""
+    digest = blake2b(digest_size=16)
+    with closing(SqliteReader(path)) as reader:
+        for step in reader.steps("backtest", limit=1_000_000):
+            digest.update(msgspec.json.encode([step.step_number, step.input, step.output, step.state_delta]))
+        digest.update(reader.state_at("backtest", step.step_number).encode())
+    return digest.hexdigest()
+
+
 def _in_a_process(seed: str, briefly: bool) -> dict[str, Any]:
     code = f"from tests.benchmarks.trading import run; run(briefly={briefly})"
     surroundings = {**os.environ, "PYTHONHASHSEED": seed}
@@ -85,9 +117,13 @@ def run(*, briefly: bool) -> None:
     print(json.dumps({**figures, "digest": noted.digest.hexdigest()}))
 
 
-def _ran(kind: type[Any]) -> Any:
+def _harness(kind: type[Any]) -> Any:
     feed = ReplayFeed.read({symbol: DATA / f"{symbol.lower()}.csv" for symbol in SYMBOLS}, splits=DATA / "splits.csv")
-    harness = kind(feed, strategy=rsi_strategy(Decimal("0.02")), period_s=86_400.0)
+    return kind(feed, strategy=rsi_strategy(Decimal("0.02")), period_s=86_400.0)
+
+
+def _ran(kind: type[Any]) -> Any:
+    harness = _harness(kind)
     trio.run(harness.run, clock=MockClock(autojump_threshold=0))
     return harness
 

@@ -19,7 +19,7 @@ def test_death_at_a_commit_loses_nothing(tmp_path: Path, moment: str, commit: in
     assert died
 
 
-@pytest.mark.parametrize(("moment", "commit"), [("before", 2), ("after", 3), ("before", 6)])
+@pytest.mark.parametrize(("moment", "commit"), [("after", 3), ("before", 6)])
 def test_death_at_a_commit_loses_nothing_stored_of_harnesses_that_go_on_before(
     tmp_path: Path, moment: str, commit: int
 ) -> None:

@@ -17,9 +17,9 @@ def test_no_step_is_lost_repeated_or_changed_by_kills_at_random(tmp_path: Path) 
 def test_no_stored_step_is_lost_repeated_or_changed_by_kills_of_harnesses_that_go_on_before_it_is_stored(
     tmp_path: Path,
 ) -> None:
-    tally = kill_at_random(tmp_path, kills=6, seed=2, steps=250, group=True)
+    tally = kill_at_random(tmp_path, kills=4, seed=2, steps=250, group=True)
 
-    assert tally.kills >= 6
+    assert tally.kills >= 4
     assert tally.steps == 8 * 250 * tally.stores
 
 
