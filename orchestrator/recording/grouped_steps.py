@@ -134,9 +134,10 @@ class GroupedSteps:
             self._note_pace()
         if chunk.size >= MAX_BYTES or (self._is_real and now >= chunk.since + self._group_s / 2):
             self.push()
-        if self._yields or not 0 <= now - self._turn < _TURN_S:
+        # Real time in any case: a virtual clock may stand still.
+        if self._yields or time.perf_counter() - self._turn >= _TURN_S:
             await cancel_shielded_checkpoint()
-            self._turn = self._now()
+            self._turn = time.perf_counter()
 
     def note_soon(self, slot: PendingWrite, *, rings: bool) -> None:
         """Send a row of the step in progress after the steps before it, without waiting. Dropped if those are lost.

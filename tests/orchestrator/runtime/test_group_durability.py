@@ -424,3 +424,18 @@ def test_a_harness_alone_stores_every_step_on_a_real_disk(tmp_path: Path) -> Non
 
     with closing(SqliteStore(tmp_path / "run.db")) as store:
         assert numbers(store, "a") == list(range(1, 3001))
+
+
+async def test_other_tasks_get_their_turn_even_if_the_clock_stands_still(mock_clock: MockClock) -> None:
+    async def go(harness: Scripted) -> Steps:
+        while True:
+            yield harness.current_step + 1, None
+
+    async with Orchestrator() as orchestrator:
+        handle = orchestrator.start(Scripted(go), name="a", durability="group")
+        while not handle.current_step:
+            await trio.lowlevel.checkpoint()
+        handle.stop()
+
+    assert handle.outcome is not None
+    assert handle.outcome.step == handle.current_step > 0
