@@ -106,6 +106,8 @@ def test_budgets_are_read_as_they_are_written() -> None:
         ('[[harness]]\nname = 3\nharness = "m:C"', "harness number 1: name: expected str, was 3"),
         (f"{HARNESS}restart = 'always'", "'a': restart: expected permanent, transient or temporary, was 'always'"),
         (f"{HARNESS}deadline_s = 0", "'a': deadline_s: expected seconds above 0, was 0.0"),
+        (f"{HARNESS}durability = 'none'", "'a': durability: invalid enum value 'none'"),
+        (f"{HARNESS}group_s = -1", "'a': group_s: expected seconds above 0, was -1.0"),
         (f"{HARNESS}max_context_steps = -1", "'a': max_context_steps: expected 0 or more, was -1"),
         (f"{HARNESS}max_steps = 1", "'a': unknown key 'max_steps': expected one of initial_state, name"),
         (f"{HARNESS}{HARNESS}", "name 'a' is used twice"),

@@ -15,6 +15,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from harnesses import Request
 from harnesses.budgets.budget import Budget
 from orchestrator import MemoryStore, Orchestrator, OwnershipLost, SqliteStore, Store, StoreError, StoreLost, UsageError
+from orchestrator.history import fork, replay
 from orchestrator.outcome import OutcomeKind
 from orchestrator.recording import grouped_steps
 from orchestrator.store.store_protocol import Claim, Committed, StepRow
@@ -325,6 +326,26 @@ async def lives(make: Callable[[], Scripted]) -> MemoryStore:
             return store
         store.close()
     raise AssertionError("it has not ended")
+
+
+async def test_a_fork_has_the_stored_steps_and_goes_on_from_them(autojump_clock: MockClock) -> None:
+    store = await run(counting(5))
+
+    with pytest.raises(UsageError):
+        fork(store, "a", 6, to="b")
+    fork(store, "a", 3, to="b")
+    async with to_the_end(store) as (orchestrator, errors):
+        orchestrator.start(counting(8), name="b", **GROUP)
+
+    assert errors == []
+    assert [step.output for step in store.steps("b")] == list(range(1, 9))
+    assert [record.step async for record in replay(store) if record.harness == "a" and record.kind == "step"] == [
+        1,
+        2,
+        3,
+        4,
+        5,
+    ]
 
 
 async def test_history_holds_steps_that_are_not_stored(autojump_clock: MockClock) -> None:
