@@ -72,7 +72,6 @@ _GATHERED = f"""
 @once_a_run
 def gather(run: Run) -> None:
     """Create the tables `gathered`, `heard` and `lives`, unless they exist."""
-    run.expect("work")
     if not run.source.stands(_sweep(run)) and not run.source.stands(_sweep(run, is_last=True)):
         raise AssertionError("a prepared sweep must be valid")
     _derive(run)
@@ -86,7 +85,6 @@ def outline(run: Run) -> None:
     if not isinstance(run.source, StoreSource):
         gather(run)
     elif run not in _derived:
-        run.expect()
         rest = tuple(kind for kind in KINDS if kind not in _TOLD)
         read = run.source.own(_TOLD, {"cause": "VARCHAR", "id": "VARCHAR"}), run.source.sweep(rest, {})
         run.carry_out(f"{_GATHERED} FROM ({' UNION ALL BY NAME '.join(read)}) GROUP BY harness, attempt")

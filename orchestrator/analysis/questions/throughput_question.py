@@ -57,6 +57,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
     Raises:
         UsageError: there is no such harness.
     """
+    run.expect()
     names = harnesses(run, harness)
     look(run)
     begin, end, steps = run.rows(_SPAN, [names])[0]

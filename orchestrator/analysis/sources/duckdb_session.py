@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-MEMORY = "256MB"
+MEMORY = "224MB"
 """Memory limit of the engine; data beyond it goes to a temporary folder. With Python and the frames it stays below 500 MB."""
 MORE_MEMORY = ("1GB", "4GB")
 """Further memory limits, tried in order for records too large for the first."""
