@@ -150,7 +150,7 @@ class AgentServices:
         if known is not None and known.outcome is EffectOutcome.NOT_DONE:
             return True
         await self.once(key, lambda: why, (), idempotent=True)
-        self._runtime.effects.given_up.add(self._scoped(key))
+        self._runtime.effects.give_up(self._scoped(key))
         return False
 
     @property

@@ -365,7 +365,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
     def _check_ended(self, runtime: Runtime) -> None:
         """Raise `HarnessMisuse` if `execute()` returned with messages or calls pending for a next step."""
         self.unawaited_calls.check()
-        check_sent(runtime.mail.unsent)
+        check_sent(runtime.unsent)
 
     def _generator(self) -> AsyncGenerator[Any, None]:
         generator = cast(Any, self.execute())

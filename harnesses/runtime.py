@@ -160,7 +160,12 @@ class Runtime(Journal, Protocol):
 
     @property
     def mail(self) -> Mail:
-        """The messages of this attempt."""
+        """The messages of this attempt; made when they are first asked for."""
+        ...
+
+    @property
+    def unsent(self) -> Sequence[str]:
+        """Recipients of the messages that no step has sent yet."""
         ...
 
 
@@ -205,6 +210,10 @@ class LocalRuntime:
         """What was attached to each step, by its number."""
         self._attaching: list[Attachment] = []
         self.mail = LocalMail(name, self.control)
+
+    @property
+    def unsent(self) -> Sequence[str]:
+        return self.mail.unsent
 
     async def commit(self, step: NewStep[object, object], delta: Delta, state: Callable[[], object]) -> None:
         """Yield to the other tasks; nothing is stored."""

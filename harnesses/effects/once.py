@@ -70,13 +70,18 @@ class Effects:
         """Calls of each agent within the step in progress."""
         self._live: dict[str, int] = {}
         """Scopes of the agent calls that are running: prefixes of the keys of their effects."""
-        self.given_up: set[str] = set()
+        self.given_up: set[str] | None = None
         """Keys of the failures with which agent calls of this attempt have ended; see `AgentRun.give_up`."""
         self.late: list[tuple[Journal, str, str]] = []
         """Notes to be made when the step is recorded: a journal, and the kind and body of a record."""
         self.closed = False
         """Whether the step is being recorded: an effect that begins now belongs to the next step."""
         self._recording: trio.Event | None = None
+
+    def give_up(self, key: str) -> None:
+        """Note that an agent call has ended with the failure under this key."""
+        self.given_up = self.given_up or set()
+        self.given_up.add(key)
 
     def restore(self, marks: Iterable[tuple[str, str]], read: ReadFile = cannot_read) -> None:
         """Restore effects from their records, oldest first: kind (`intent` or `outcome`) and body of each.
@@ -171,7 +176,7 @@ class Effects:
         self.closed = False
         if recorded:
             self._calls = None
-            self.given_up.clear()
+            self.given_up = None
             if not self._live:
                 self._entries.clear()
             elif self._entries:
@@ -194,14 +199,14 @@ class Effects:
 
     def fail_attempt(self, journal: Journal) -> None:
         """Note that the attempt has failed: failures with which its agent calls have ended are not raised again."""
-        for entry in map(self._entries.get, sorted(self.given_up)):
+        for entry in map(self._entries.get, sorted(self.given_up or ())):
             if entry is not None and entry.outcome is EffectOutcome.CONFIRMED:
                 journal.note_soon("outcome", entry.concluded(EffectOutcome.NOT_DONE, _TRY_AGAIN))
 
     def end_attempt(self) -> None:
         """Clear the in-progress marks: the attempt is over."""
         self.end_recording(recorded=False)
-        self.given_up.clear()
+        self.given_up = None
         self._calls = None
         self._live.clear()
         for entry in self._entries.values():

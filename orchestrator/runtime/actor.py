@@ -6,7 +6,7 @@ scope, a leaked nursery or a stray cancellation breaks only that task.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import inf
 from typing import Any, cast
@@ -493,6 +493,11 @@ class Actor:
             of = Sender(self.name, self._id.number, step, self.log, self._attach_body, starting, before)
             self._mail = AttemptMessages(self._context.post, self._mailbox, of, self.control)
         return self._mail
+
+    @property
+    def unsent(self) -> Sequence[str]:
+        """Recipients of the messages that no step has sent yet."""
+        return () if self._mail is None else self._mail.unsent
 
     def _attach_body(self, kind: str, body: str) -> None:
         self.attach(Attachment(kind, body))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from harnesses.base import BaseHarness
 from harnesses.data.record_size import check_size
@@ -28,7 +28,7 @@ from orchestrator.runtime.started_children import Family
 from orchestrator.runtime.status_record import StatusRecord
 from orchestrator.states.state_migration import Readied, ready, version_for
 from orchestrator.states.state_types import HarnessTypes
-from orchestrator.store.store_protocol import Claim, Claimed, Migrate
+from orchestrator.store.store_protocol import Claim, Claimed, Migrate, Store
 
 
 class HarnessClaim:
@@ -105,7 +105,8 @@ class HarnessClaim:
             await self._note_migration(claimed, readied.migrated)
         self._take_over(claimed, record, orders)
         whole = readied.is_whole or claimed.migrated
-        self._harness.restore(readied.state, claimed.step, self._load_steps, whole=whole)
+        load = _StoredSteps(self._context.recorder.store, self._name, self._types, self._group)
+        self._harness.restore(readied.state, claimed.step, load, whole=whole)
 
     def _owns(self, claimed: Claimed) -> bool:
         """Return whether the store assigned it to this run. It does not assign a completed harness unless that reopens."""
@@ -121,7 +122,16 @@ class HarnessClaim:
         row = (claimed.harness, claimed.epoch, claimed.attempt, claimed.step, now_us())
         await self._context.recorder.do(Migrate(*row, claimed.state_version, self._claim.state_version, state))
 
-    def _load_steps(self, after: int, limit: int) -> Sequence[Step[Any, Any]]:
-        records = self._context.recorder.store.steps(self._name, after=after, limit=limit)
-        steps = [self._types.step(record) for record in records]
+
+@frozen(eq=False)
+class _StoredSteps:
+    """Loads steps of one harness for its history, as long as it lives: it keeps nothing of the claim."""
+
+    _store: Store
+    _name: str
+    _types: HarnessTypes
+    _group: GroupedSteps | None
+
+    def __call__(self, after: int, limit: int) -> Sequence[Step[Any, Any]]:
+        steps = [self._types.step(record) for record in self._store.steps(self._name, after=after, limit=limit)]
         return steps if self._group is None else self._group.complete(steps, after, limit)

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from types import new_class
-from typing import Any, Protocol, cast
+from types import MappingProxyType, new_class
+from typing import Any, Protocol, TypeVar, cast
 
 from attrs import asdict, define, evolve, field, frozen
 
@@ -223,6 +223,18 @@ class Families:
             self.bear(evolve(birth, pools=pools))
 
 
+_NONE: Mapping[str, Any] = MappingProxyType({})
+"""Shared by the thousands of harnesses that start no other; see `_added`."""
+_ValueT = TypeVar("_ValueT")
+
+
+def _added(known: Mapping[str, _ValueT], name: str, value: _ValueT) -> dict[str, _ValueT]:
+    """Return a mapping of `Family` with one more entry: the same, once it has any."""
+    found = known if isinstance(known, dict) else {}
+    found[name] = value
+    return found
+
+
 @define(eq=False, repr=False)
 class Family:
     """The children of one harness.
@@ -234,13 +246,13 @@ class Family:
     _all: Families
     _name: str
     ancestors: tuple[str, ...] = ()
-    _recorded: dict[str, StoredChildSpec] = field(factory=dict[str, StoredChildSpec])
+    _recorded: Mapping[str, StoredChildSpec] = _NONE
     """Records of the children that the program knows."""
-    _recalled: dict[str, StoredChildSpec] = field(factory=dict[str, StoredChildSpec])
+    _recalled: Mapping[str, StoredChildSpec] = _NONE
     """The most recent records read from the store for ended children."""
-    _read: dict[str, list[ChildRecord]] = field(factory=dict[str, list[ChildRecord]])
+    _read: Mapping[str, list[ChildRecord]] = _NONE
     """Records of all children by name, read from the store for the step in progress."""
-    expected: dict[str, ChildStart] = field(factory=dict[str, ChildStart])
+    expected: Mapping[str, ChildStart] = _NONE
     """Children of the step in progress."""
 
     def take_up(self, records: Sequence[ChildRecord]) -> None:
@@ -248,7 +260,7 @@ class Family:
         for record in records:
             if not _has_ended(record):
                 with suppress(UsageError):
-                    self._recorded[record.name] = read_spec(record)
+                    self._recorded = _added(self._recorded, record.name, read_spec(record))
         if records:
             self._all.resume(records, self._name, (*self.ancestors, self._name))
 
@@ -281,26 +293,27 @@ class Family:
         except OrchestratorError as error:
             raise HarnessMisuse(f"{where}: {error}") from error
         attach(Attachment(CHILD, body))
-        self.expected[order.name] = birth
+        self.expected = _added(self.expected, order.name, birth)
         self._all.parents[order.name] = self._name
         return order.name
 
     def settle(self) -> None:
         """Start the children of the step that was just recorded."""
-        born, self.expected, self._read = self.expected, {}, {}
+        born, self.expected, self._read = self.expected, _NONE, _NONE
         for name, birth in born.items():
-            self._recorded[name] = birth.spec
+            self._recorded = _added(self._recorded, name, birth.spec)
             self._all.bear(birth)
 
     def forget(self, name: str) -> None:
         """Forget a child that has ended for good."""
-        self._recorded.pop(name, None)
+        if isinstance(self._recorded, dict):
+            self._recorded.pop(name, None)
 
     def drop(self) -> None:
         """Forget the children of a step that was not recorded."""
         for name in self.expected:
             self._all.parents.pop(name, None)
-        self.expected, self._read = {}, {}
+        self.expected, self._read = _NONE, _NONE
 
     def _known(self, name: str) -> StoredChildSpec | None:
         """Return the recorded options of a child, if this harness has started it before."""
@@ -324,8 +337,8 @@ class Family:
                 raise _taken(record.harness)
         for record in own:
             with suppress(UsageError):
-                self._recalled[name] = read_spec(record)
-        if len(self._recalled) > KEPT_RECALLED:
+                self._recalled = _added(self._recalled, name, read_spec(record))
+        if isinstance(self._recalled, dict) and len(self._recalled) > KEPT_RECALLED:
             del self._recalled[next(iter(self._recalled))]
         return self._recalled.get(name)
 
@@ -335,9 +348,10 @@ class Family:
         All children are read at once, so a step that starts thousands again costs one read. Most names are new, and need none.
         """
         if name not in self._read and self._all.starter.is_on_record(name):
-            self._read = {}
+            read: dict[str, list[ChildRecord]] = {}
             for record in self._all.starter.children_of(None):
-                self._read.setdefault(record.name, []).append(record)
+                read.setdefault(record.name, []).append(record)
+            self._read = read
         return self._read.get(name, ())
 
     def _check_same(self, known: StoredChildSpec, spec: StoredChildSpec) -> None:
