@@ -84,7 +84,10 @@ def migrations_of(state_class: Any) -> Mapping[int, Migration]:
     found: dict[int, Migration] = {}
     for cls in getattr(state_class, "__mro__", ()):
         own: dict[int, Migration] = dict(_registered.get(cls, {}))
-        for value in cast(dict[str, Any], vars(cls)).values():
+        for name, value in cast(dict[str, Any], vars(cls)).items():
+            # Most of what a generated class has; each harness that starts comes here.
+            if name.startswith("__"):
+                continue
             from_version = getattr(getattr(value, "__func__", value), _MARK, None)
             if from_version is None:
                 continue
