@@ -76,7 +76,8 @@ def answers(run: Run) -> list[Any]:
 
 def rounded(value: Any) -> Any:
     if isinstance(value, tuple):
-        return tuple(map(rounded, value))
+        parts: tuple[Any, ...] = value
+        return tuple(map(rounded, parts))
     return float(f"{value:.9g}") if isinstance(value, float) else value
 
 
