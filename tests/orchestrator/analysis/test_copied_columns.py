@@ -6,7 +6,7 @@ import os
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trio
@@ -76,8 +76,7 @@ def answers(run: Run) -> list[Any]:
 
 def rounded(value: Any) -> Any:
     if isinstance(value, tuple):
-        parts: tuple[Any, ...] = value
-        return tuple(map(rounded, parts))
+        return tuple(map(rounded, cast("tuple[Any, ...]", value)))
     return float(f"{value:.9g}") if isinstance(value, float) else value
 
 
