@@ -73,7 +73,8 @@ class Fleet:
 
 
 def _row(fields: Mapping[str, Any]) -> Row:
-    age_s, live = fields["step_age_s"], fields["live"] or {}
+    age_s = fields["step_age_s"]
+    live: dict[str, Any] = fields["live"] or {}
     return {
         **{name: fields[name] for name in ("harness", "parent", "status", "activity", "attempt", "current_step", "timestamp")},
         "began": None if age_s is None else round(now_s() - age_s, 1),

@@ -29,7 +29,7 @@ from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.text.json_text import stamp_us
 from orchestrator.text.step_lines import output_line
 from orchestrator.text.value_lines import step_fields
-from orchestrator.web.fleet import Fleet
+from orchestrator.web.fleet import Fleet, Row
 from orchestrator.web.needs import Need, needs
 
 _ANSWER_S = 1.0
@@ -107,7 +107,8 @@ class Site:
             UnknownHarness: there is none of that name.
         """
         record = find_harness(self.reader, name)
-        row = next((row for row in self.fleet.rows() if row["harness"] == name), {})
+        unlisted: Row = {}
+        row = next((row for row in self.fleet.rows() if row["harness"] == name), unlisted)
         times = self.reader.recent_times([name], _RECENT)[name]
         children = self.reader.children()
         return {

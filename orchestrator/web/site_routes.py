@@ -267,4 +267,5 @@ def openapi() -> str:
     info = {"title": "orchestrator", "version": "1", "description": "One store of harnesses: what it holds, and orders."}
     security = {"token": {"type": "http", "scheme": "bearer"}}
     components = {"securitySchemes": security}
-    return json_line({"openapi": "3.1.0", "info": info, "paths": paths, "components": components, "security": [{"token": []}]})
+    needed: list[dict[str, list[str]]] = [{"token": []}]
+    return json_line({"openapi": "3.1.0", "info": info, "paths": paths, "components": components, "security": needed})
