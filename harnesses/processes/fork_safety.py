@@ -13,8 +13,6 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-import trio._core._run
-
 _EX_SOFTWARE = 70
 _unshared: set[int] = set()
 _loops: set[int] = set()
@@ -47,6 +45,8 @@ def loop_kept_from_forks() -> Generator[None]:
     They inherit the descriptor that Trio waits on. One whose loop goes on, if only for a pass, takes events
     of this program from it, which then waits for them for ever.
     """
+    import trio._core._run  # Here, since commands that only read a store do without Trio.
+
     context = getattr(trio._core._run, "GLOBAL_RUN_CONTEXT", None)
     loop = getattr(getattr(getattr(context, "runner", None), "io_manager", None), "_epoll", None)
     if loop is None:  # Another system, whose descriptor is not inherited, or another version of Trio.

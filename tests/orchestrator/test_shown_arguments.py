@@ -30,8 +30,11 @@ from orchestrator.cli.verb_table import NAMES
 from orchestrator.history import transcripts
 from orchestrator.history.transcript_formats import FORMATS
 from orchestrator.store import SqliteReader
+from orchestrator.web.record_events import Wanted, events
+from orchestrator.web.site_routes import ROUTES
 from tests.harnesses.agents.chat.scripted_model import calls, says, scripted
 from tests.orchestrator.control.asked import ask
+from tests.orchestrator.web.asking import asking
 from tests.secrets.leaks import GITHUB
 
 PASSWORD, IN_URL = "hunter2hunter2", "passw0rd99"
@@ -175,6 +178,7 @@ SHOWN: dict[str, tuple[str, ...]] = {
 }
 """What is asked of each verb that shows what is recorded, each in a copy of the store."""
 NOT_OF_CALLS = {
+    "serve": "its page is tested below",
     "run": "it shows what the live views do",
     **dict.fromkeys(("guard", "contract", "completion"), "it reads no store"),
     **dict.fromkeys(
@@ -247,3 +251,21 @@ def test_transcripts_in_a_program_have_no_secret(recorded: Recorded) -> None:
     for name in HARNESSES:
         for step in (1, 2):
             assert _leaks(str(transcripts(recorded.path, name, step))) == []
+
+
+async def test_the_page_and_its_api_show_no_secret(recorded: Recorded) -> None:
+    shown: dict[str, str] = {}
+    async with asking(recorded.path) as api:
+        for route in (route for route in ROUTES if route.method == "GET"):
+            for name in HARNESSES if "{name}" in route.path else ("",):
+                path = route.path.strip("/").format(name=name, step=1)
+                response = await api.response("GET", path, {"all": "1", "names": ",".join(HARNESSES)})
+                assert response.status == 200, (path, response.body)
+                shown[path] = response.body.decode()
+        stream = events(api.server.site, Wanted(0))
+        shown["events"] = (await anext(stream)).decode()
+        await stream.aclose()
+
+    assert {path: _leaks(text) for path, text in shown.items() if _leaks(text)} == {}
+    for path in ("approvals", "effects", f"harnesses/{KEPT}/transcripts", f"harnesses/{KEPT}/effects", "events"):
+        assert "[REDACTED]" in shown[path]
