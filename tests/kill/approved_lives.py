@@ -72,7 +72,7 @@ class Office(Place):
         command = ["-m", "orchestrator", *words, "--by", "ann", "--store", str(self.store)]
         if chance is not None and chance.random() < 0.5:
             life = Life(command)
-            time.sleep(chance.uniform(0.0, 0.15))
+            time.sleep(chance.uniform(0.0, 0.05))
             life.process.kill()
             end = life.end()
         else:
@@ -136,5 +136,5 @@ def die_each_life(office: Office, moment: str, first: int) -> None:
 def kill_at_random(office: Office, chance: random.Random, *, kills: int) -> None:
     """Kill every other program, and commands, at any moment, until there were so many kills, or all is done."""
     while office.kills + office.commands_killed < kills and not office.is_complete():
-        office.live(kill_after_s=chance.choice([1e9, chance.uniform(0.3, 3.0)]), chance=chance)
+        office.live(kill_after_s=chance.choice([1e9, chance.uniform(0.1, 1.0)]), chance=chance)
     office.finish()
