@@ -58,7 +58,6 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    gc.freeze()  # nor look at them again in each full collection while tests run
     gc.enable()
 
 

@@ -99,7 +99,7 @@ def _batches(db: sqlite3.Connection, parts: frozenset[str], first: int, last: in
         kind = [one.decode() for one in stored]
         kept = [slim(body) if of == "step" else body for of, body in zip(kind, bodies, strict=True)]
         same, similar, is_unchanged = _loops(kind, bodies) if "loops" in parts else ([None] * len(kind),) * 3
-        yield arrow.record_batch(
+        yield arrow.RecordBatch.from_pydict(
             {
                 "seq": arrow.array(seq, arrow.int64()),
                 "timestamp": arrow.array(time_us, arrow.int64()).view(arrow.timestamp("us")),
