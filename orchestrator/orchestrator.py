@@ -63,6 +63,7 @@ from orchestrator.runtime.child_registry import ChildRegistry, PoolBook, pool_of
 from orchestrator.runtime.failure_events import as_error, parted
 from orchestrator.runtime.loop_watch import LoopWatch
 from orchestrator.runtime.run_shutdown import RunShutdown, heed_signals
+from orchestrator.runtime.start_burst import StartBurst
 from orchestrator.runtime.started_children import ENDED
 from orchestrator.runtime.supervisor import MAX_DEPTH, Supervisor
 from orchestrator.store import MemoryStore, SqliteStore, Store
@@ -512,7 +513,8 @@ class Orchestrator:
         teller = Teller(recorder, Lines())
         self._watch = LoopWatch(recorder, self._children)
         self._pools = PoolBook(recorder, teller.lines)
-        self._registry = ChildRegistry(self._children, self._pools, post, store, shutdown, copy_context())
+        burst = StartBurst()
+        self._registry = ChildRegistry(self._children, self._pools, post, store, shutdown, copy_context(), burst)
         self._again = OperatorRestarts(self._children, self._registry.put, self._handle, lambda: shutdown.cause)
         self.beside = RunServices(
             options.wanted, recorder, lambda: self.handles, lambda: tuple(self._children.values()), self.restart
@@ -526,6 +528,7 @@ class Orchestrator:
             approvals=approvals,
             families=self._registry.families,
             lag_s=now_s() - trio.current_time(),
+            burst=burst,
             redacted=options.redact,
             most=options.max_record_bytes,
             take_span=lambda: self.beside.take_span,

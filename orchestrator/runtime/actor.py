@@ -12,7 +12,7 @@ from math import inf
 from typing import Any, cast
 
 import trio
-from attrs import define, evolve, frozen
+from attrs import define, evolve, field, frozen
 
 from harnesses.agent_bill import Charger
 from harnesses.agent_spans import AgentSpan, SpanSink
@@ -56,6 +56,7 @@ from orchestrator.recording.recorder import Recorder
 from orchestrator.recording.row_redaction import LARGE, Output, redact_result, weight
 from orchestrator.recording.snapshot_policy import SnapshotPolicy
 from orchestrator.runtime.failure_events import contained, parted
+from orchestrator.runtime.start_burst import StartBurst
 from orchestrator.runtime.started_children import Families, Family
 from orchestrator.runtime.turn_feed import TurnFeed
 from orchestrator.store.store_capabilities import session_turns, stored_text
@@ -76,6 +77,7 @@ class RunContext:
     families: Families
     lag_s: float
     """Wall time minus Trio time, seconds: one value for a run, so that several children restarted together share one time."""
+    burst: StartBurst = field(factory=StartBurst)
     redacted: bool = True
     """Whether secrets are removed from what is recorded."""
     most: int = MAX_RECORD_BYTES
@@ -120,6 +122,8 @@ class Carried:
     make_feed: Callable[[], TurnFeed]
     group: GroupedSteps | None = None
     """Its accepted steps, if it has group durability."""
+    is_starting: bool = True
+    """Whether no attempt of this life has begun."""
     feed: TurnFeed | None = None
     """The streamed events of its agents; None before the first one."""
     model: str = ""
@@ -253,6 +257,9 @@ class Actor:
         return Exit(error=located(error, f"harness {self.name!r}, step {self._harness.current_step + 1}"))
 
     async def _attempt_once(self) -> None:
+        if self._carried.is_starting:
+            self._carried.is_starting = False
+            self._context.burst.has_begun()
         enter_attempt(self.control)
         own, harness = {"harness": self.name, "attempt": self._id.attempt}, self._harness
         at_work.set(lambda: {**own, "step": harness.current_step + 1})

@@ -216,6 +216,8 @@ class Child:
                 raise
         finally:
             orders.control, self.harness.runs_as = None, None
+            if self._carried.is_starting:
+                self._context.burst.has_begun()
             record.settle_pending()
             if orders.then is not None:
                 orders.then()
@@ -247,6 +249,7 @@ class Child:
         """Record the start of another attempt and return its actor."""
         record, orders = self.record, self.orders
         record.attempt += 1
+        self._context.burst.spare_collector()
         self.harness.rewind()
         # Before the first `await`: an order that arrives from here on must find the control.
         control, is_held = orders.begin_attempt(self.spec.step_timeout_s), orders.is_paused
@@ -262,6 +265,7 @@ class Child:
         if not self.has_begun:
             self.has_begun = True
             self._ring()
+        self._context.burst.spare_collector()
         return Actor(self._context, self.spec, self.harness, record.id, self._carried, control, till)
 
     async def _settle(self, exit: Exit) -> None:

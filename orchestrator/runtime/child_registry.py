@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextvars import Context
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextvars import Context, copy_context
 from functools import partial, reduce
 from typing import cast
 
@@ -26,6 +26,7 @@ from orchestrator.recording.recorder import Recorder
 from orchestrator.records import ChildRecord
 from orchestrator.runtime.child import Child
 from orchestrator.runtime.run_shutdown import RunShutdown
+from orchestrator.runtime.start_burst import StartBurst
 from orchestrator.runtime.started_children import ENDED, KEPT_ENDED, ChildStart, Families, Unmade, has_ended_for_good
 from orchestrator.runtime.supervisor import Supervisor
 from orchestrator.store.store_operations import Fund
@@ -104,6 +105,7 @@ class ChildRegistry:
     _store: Store
     _shutdown: RunShutdown
     _scope: Context
+    _burst: StartBurst
     started: int = 0
     """Number of harnesses started here."""
     families: Families = field(init=False)
@@ -135,10 +137,9 @@ class ChildRegistry:
         if child.done:
             # It could not be claimed.
             return child
-        if is_in_attempt():
-            self._scope.copy().run(partial(self.nursery.start_soon, child.live, name=child.name))
-        else:
-            self.nursery.start_soon(child.live, name=child.name)
+        context = self._scope.copy() if is_in_attempt() else copy_context()
+        start_task: Callable[[], object] = partial(self.nursery.start_soon, child.live, name=child.name)
+        self._burst.begin(partial(context.run, start_task), self.nursery)
         if child.orders.has_deadline and self._services is not None:
             self._services.start_soon(child.watch_deadline)
         if self._shutdown.cause is not None:

@@ -1,0 +1,81 @@
+"""A burst of starts begins in portions, gives siblings their turns, and makes objects old without freezing any."""
+
+from __future__ import annotations
+
+import gc
+from functools import partial
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from orchestrator import Orchestrator
+from orchestrator.runtime.start_burst import _PORTION, StartBurst
+from tests.orchestrator.scripted import Scripted, Steps
+
+_MANY = 3 * _PORTION
+
+
+def burst_of(starts: int, begun: list[int], nursery: trio.Nursery) -> StartBurst:
+    burst = StartBurst()
+    for number in range(starts):
+        burst.begin(partial(begun.append, number), nursery)
+    return burst
+
+
+async def test_a_few_begin_at_once() -> None:
+    begun: list[int] = []
+    async with trio.open_nursery() as nursery:
+        burst_of(_PORTION, begun, nursery)
+        assert begun == list(range(_PORTION))
+
+
+async def test_a_burst_begins_in_portions_and_in_order() -> None:
+    begun: list[int] = []
+    sizes: list[int] = []
+    async with trio.open_nursery() as nursery:
+        burst_of(_MANY, begun, nursery)
+        while len(begun) < _MANY:
+            sizes.append(len(begun))
+            await trio.lowlevel.checkpoint()
+    # Two portions at most: the test may have its turn last in one pass, and first in the next.
+    assert max(late - soon for soon, late in zip(sizes, [*sizes[1:], _MANY], strict=True)) <= 2 * _PORTION
+    assert begun == list(range(_MANY))
+
+
+async def test_all_of_a_burst_begin_if_it_is_cancelled() -> None:
+    begun: list[int] = []
+    async with trio.open_nursery() as nursery:
+        burst_of(_MANY, begun, nursery)
+        nursery.cancel_scope.cancel()
+    assert begun == list(range(_MANY))
+
+
+async def test_every_harness_of_a_burst_that_is_cancelled_has_an_outcome(autojump_clock: MockClock) -> None:
+    async def forever(harness: Scripted) -> Steps:
+        yield 1, None
+        await trio.sleep_forever()
+
+    with trio.CancelScope() as scope:
+        async with Orchestrator(handle_signals=False) as orchestrator:
+            for number in range(_MANY):
+                orchestrator.start(Scripted(forever), name=f"h{number}")
+            scope.cancel()
+    assert {handle.outcome is not None for handle in orchestrator.handles} == {True}
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+async def test_a_burst_makes_objects_old_and_leaves_frozen_ones_frozen(frozen: bool) -> None:
+    """A program that freezes objects decides itself what the collector looks at."""
+    marked: list[object] = [[]]
+    begun: list[int] = []
+    if frozen:
+        gc.freeze()
+    try:
+        new = [marked]
+        async with trio.open_nursery() as nursery:
+            burst_of(_MANY, begun, nursery)
+        assert any(one is new for one in gc.get_objects(generation=2)) is not frozen
+        assert bool(gc.get_freeze_count()) is frozen
+    finally:
+        gc.unfreeze()
