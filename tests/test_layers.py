@@ -62,8 +62,8 @@ CORE = names("attrs msgspec outcome structlog trio")
 OF_COMMAND = "cyclopts"
 """The extra of the command: imported in `orchestrator.cli` alone, whose `main` imports the rest of it when it is called."""
 EXTRAS = names(
-    "anthropic cryptography duckdb duckdb_ext h11 markdown_it mcp openai opentelemetry pandas polars prometheus_client "
-    "pyarrow rich scipy tree_sitter tree_sitter_bash vl_convert"
+    "anthropic apprise cryptography duckdb duckdb_ext h11 markdown_it mcp openai opentelemetry pandas polars "
+    "prometheus_client pyarrow rich scipy tree_sitter tree_sitter_bash vl_convert"
 )
 """Packages that come with an extra: imported only within functions."""
 

@@ -26,15 +26,13 @@ are relative to the run file. All mistakes are reported together.
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import cast
 
 from harnesses.coding.sources.problems import meant
-from harnesses.errors import HarnessMisuse
+from harnesses.data.environment_variables import from_environment
 from harnesses.run_file_harnesses.table_arguments import (
     FUNCTION,
     Kind,
@@ -67,7 +65,6 @@ STRATEGIES: Mapping[str, Callable[..., object]] = {
     "portfolio": portfolio_strategy,
 }
 _WITHOUT = ("initial_state",)
-_ENVIRONMENT = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def read_harness(
@@ -130,18 +127,6 @@ def _read_secret(value: object, where: str, problems: TableProblems) -> str | No
 def _read_headers(value: object, where: str, problems: TableProblems) -> dict[str, str | None]:
     texts: dict[str, str] = reader_of(dict[str, str])(value, where, problems) or {}
     return {name: _read_secret(text, f"{where}: {name}", problems) for name, text in texts.items()}
-
-
-def from_environment(text: str) -> str:
-    """Return a text with each `${NAME}` replaced by that environment variable.
-
-    Raises:
-        HarnessMisuse: a variable is not set.
-    """
-    for name in _ENVIRONMENT.findall(text):
-        if name not in os.environ:
-            raise HarnessMisuse(f"expected {name} in the environment, got nothing; set it")
-    return _ENVIRONMENT.sub(lambda match: os.environ[match[1]], text)
 
 
 # feeds and brokers

@@ -54,6 +54,12 @@ def describe(input: object, output: object) -> str:
     return one_line("; ".join(filter(None, parts)), _WIDEST)
 
 
+def drawdown_of(output: object) -> Decimal | None:
+    """Return how far the equity of a trading harness is below its highest after a step, 0 to 1; None for any other step."""
+    made = _fields(output)
+    return _decimal(made.get("drawdown")) if made.keys() >= _TRADING else None
+
+
 def _trading(made: Mapping[str, Any]) -> Iterator[str]:
     """Yield what was traded or decided, then equity, drawdown and risk."""
     acts = [

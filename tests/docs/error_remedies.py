@@ -24,6 +24,7 @@ REMEDIES: dict[str, str] = {
     # What a person decides
     "Waiting": "Do what the message asks for, then `orchestrator start NAME`",
     "NotReady": "Install what the message names, then `orchestrator start NAME`",
+    "NotDelivered": "Nothing: it is sent again; check the address with `orchestrator notify FILE --test`",
     "UnknownOutcome": "Find out what happened, then `orchestrator effects settle`; or write a `reconcile` function",
     "Latched": "`orchestrator kill-switch off`, then start the harness again",
     "ApprovalDenied": "Catch it to do without, or `orchestrator approvals reopen ID --start`",

@@ -105,6 +105,7 @@ READY = {
     "trading": ("trading_harness",),
 }
 BESIDE = {
+    "alerts": ("notifier",),
     "analysis": ("questions/",),
     "cli": ("read/",),
     "control": ("control_server",),

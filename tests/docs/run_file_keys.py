@@ -21,6 +21,7 @@ from harnesses.pipeline import Deed, PipelineHarness, Stage, Task
 from harnesses.run_file_harnesses.trading_table import STRATEGIES
 from harnesses.trading import CcxtBroker, CcxtFeed, Limits, PaperBroker, PollingFeed, ReplayFeed, TradingHarness
 from orchestrator import Backoff, Orchestrator
+from orchestrator.alerts.alert_rules import AlertTable, PingTable
 from orchestrator.cli.run import run_file
 from orchestrator.cli.run.supervisor_tables import PoolTable, SupervisorTable
 from tests.docs.field_docs import fields_of
@@ -32,6 +33,8 @@ MAKERS: Mapping[str, tuple[Callable[..., object], ...]] = {
     "[[harness]]": (HarnessConfig, Orchestrator.start),
     "[[supervisor]]": (SupervisorTable, Orchestrator.supervisor),
     "[[pool]]": (PoolTable, Budget),
+    "[[alert]]": (AlertTable,),
+    "ping": (PingTable,),
     "budget": (Budget,),
     "guardrails": (Guardrails,),
     "memory": (MemorySettings,),

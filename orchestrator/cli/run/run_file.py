@@ -8,6 +8,7 @@
     guardrails = { max_steps = 1000 }   of each of them; the fields of `harnesses.governance.Guardrails`
     memory = { project = "shop" }       of its pipelines; see `harnesses.run_file_harnesses.memory_table`
     [[supervisor]] and [[pool]]         see `groups`
+    [[alert]] and [ping]                who is told of what; see `orchestrator.alerts.alert_rules`
 
     [[harness]]                         the fields of `harnesses.HarnessConfig`
     name = "eurusd"
@@ -47,6 +48,7 @@ from harnesses.errors import HarnessMisuse
 from harnesses.governance.errors import GuardrailError
 from harnesses.governance.limits.guardrails import Guardrails, read_guardrails, read_together
 from harnesses.run_file_harnesses.memory_table import memory_of
+from orchestrator.alerts.alert_rules import Alerts, AlertTable, PingTable, Rule, check_ping, rule_of
 from orchestrator.cli.run.ready_made import READY_MADE, take_word, way_out
 from orchestrator.cli.run.supervisor_tables import Groups, PoolTable, SupervisorTable, in_order
 from orchestrator.errors import UsageError
@@ -69,6 +71,7 @@ class RunFile:
     options: Mapping[str, Any] = field(factory=dict[str, Any])
     """Keyword arguments of `Orchestrator`."""
     groups: Groups = field(factory=Groups)
+    alerts: Alerts = field(factory=Alerts)
 
 
 @frozen
@@ -119,6 +122,8 @@ class _Top:
     supervisor: list[dict[str, Any]] = field(factory=list[dict[str, Any]])
     pool: list[dict[str, Any]] = field(factory=list[dict[str, Any]])
     memory: dict[str, Any] | None = None
+    alert: list[dict[str, Any]] = field(factory=list[dict[str, Any]])
+    ping: dict[str, Any] | None = None
 
 
 @frozen(kw_only=True)
@@ -138,7 +143,7 @@ class Shared:
     memory: Mapping[str, Any] | None
 
 
-_NOT_OPTIONS = ("store", "log", "harness", "supervisor", "pool", "memory")
+_NOT_OPTIONS = ("store", "log", "harness", "supervisor", "pool", "memory", "alert", "ping")
 
 
 def read_run_file(path: Path) -> RunFile:
@@ -147,8 +152,12 @@ def read_run_file(path: Path) -> RunFile:
     Raises:
         UsageError: it cannot be read, or something in it is not as expected.
     """
+    return parse_run_file(_text(path), path)
+
+
+def _text(path: Path) -> str:
     try:
-        return parse_run_file(path.read_text(encoding="utf-8"), path)
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}; check the path") from error
     except UnicodeDecodeError as error:
@@ -164,10 +173,7 @@ def parse_run_file(text: str, path: Path) -> RunFile:
         UsageError: something in it is not as expected.
     """
     where = str(path)
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{where} is not valid TOML: {error}; correct it") from error
+    data = _toml(text, where)
     budget = _take_budget(data, where)
     everyone = _take_guardrails(data, where)
     _check_keys(data, _Top, where)
@@ -190,7 +196,61 @@ def parse_run_file(text: str, path: Path) -> RunFile:
     if budget is not None:
         plain["budget"] = budget
     log = _beside(path, top.log)
-    return RunFile(path=path, harnesses=tables, store=_beside(path, top.store), log=log, options=plain, groups=groups)
+    return RunFile(
+        path=path,
+        harnesses=tables,
+        store=_beside(path, top.store),
+        log=log,
+        options=plain,
+        groups=groups,
+        alerts=_alerts(top, where),
+    )
+
+
+@frozen(kw_only=True)
+class AlertFile:
+    """What `orchestrator notify` reads of a file, which need not be a run file."""
+
+    store: Path | None
+    alerts: Alerts
+
+
+def read_alert_file(path: Path) -> AlertFile:
+    """Read the `[[alert]]` tables, `[ping]` and `store` of a file; what else is in it is checked when it is run.
+
+    Raises:
+        UsageError: it cannot be read, says nothing of alerts, or something in it is not as expected.
+    """
+    data = _toml(_text(path), str(path))
+    top = convert({key: data[key] for key in ("store", "alert", "ping") if key in data} | {"harness": []}, _Top, str(path))
+    alerts = _alerts(top, str(path))
+    if not alerts:
+        raise UsageError(f"{path} says nothing of alerts: expected [[alert]] tables or a [ping] table; add one")
+    return AlertFile(store=_beside(path, top.store), alerts=alerts)
+
+
+def _alerts(top: _Top, where: str) -> Alerts:
+    rules = list[Rule]()
+    for place, data in enumerate(top.alert, 1):
+        at = f"{where}: alert number {place}"
+        _check_keys(data, AlertTable, at)
+        for key in ("when", "to"):
+            if key not in data:
+                raise UsageError(f"{at} has no {key}: expected each [[alert]] to have one; add it")
+        rules.append(rule_of(convert(data, AlertTable, at), at))
+    ping = None
+    if top.ping is not None:
+        at = f"{where}: ping"
+        _check_keys(top.ping, PingTable, at)
+        check_ping(ping := convert(top.ping, PingTable, at), at)
+    return Alerts(tuple(rules), ping)
+
+
+def _toml(text: str, where: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{where} is not valid TOML: {error}; correct it") from error
 
 
 def _groups(top: _Top, where: str) -> Groups:

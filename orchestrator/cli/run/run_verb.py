@@ -18,10 +18,12 @@ from cyclopts import Parameter
 from harnesses.diagnostics.error_groups import leaves
 from harnesses.diagnostics.extras import install_command
 from harnesses.diagnostics.uncaught_errors import VARIABLE, wants_tracebacks
+from orchestrator.alerts.alert_rules import Alerts
 from orchestrator.cli.exit_codes import EndedBySignal, ExitCode, of_error
 from orchestrator.cli.run.code_loading import find_modules_in, is_program, read_script, run_program
 from orchestrator.cli.run.harness_factory import Made, make, make_all
 from orchestrator.cli.run.live_display import LiveTable, View, choose_view, follow
+from orchestrator.cli.run.notify_verb import start_notifier
 from orchestrator.cli.run.run_file import read_run_file
 from orchestrator.cli.run.run_report import Result, report, say_error
 from orchestrator.cli.run.supervisor_tables import Opened
@@ -130,6 +132,7 @@ class Program:
     store: Path | None = None
     log: Path | None = None
     options: Mapping[str, Any] = field(factory=dict[str, Any])
+    alerts: Alerts = field(factory=Alerts)
     is_script: bool = False
 
 
@@ -171,6 +174,7 @@ def run_file(options: RunOptions) -> int:
                 say(latched)
         orchestrator, result = Orchestrator(store, log=log, **_keywords(program, options)), Result()
         orchestrator.tells_blocked = False  # the report does
+        start_notifier(program.alerts, options.file, store.path)
         try:
             phase.in_trio = True
             trio.run(_run, program, orchestrator, store, options, phase, result)
@@ -242,7 +246,7 @@ def read_program(file: Path, options: RunOptions) -> Program:
         for made in all_made:
             _start(made, orchestrator, Origin(path, store, groups))
 
-    return Program(supervise=supervise, store=read.store, log=read.log, options=read.options)
+    return Program(supervise=supervise, store=read.store, log=read.log, options=read.options, alerts=read.alerts)
 
 
 @frozen

@@ -1,0 +1,165 @@
+"""The verb `notify`: tells people what needs them. `run` starts it as a process of its own for a file with alerts."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import trio
+from attrs import evolve
+from cyclopts import Parameter
+
+from harnesses.data.environment_variables import from_environment
+from harnesses.diagnostics.extras import install_command
+from orchestrator.alerts.alert_book import Alert, Book, book_path, the_only_one
+from orchestrator.alerts.alert_delivery import NotDelivered, Target, message
+from orchestrator.alerts.alert_facts import Facts, query_rows
+from orchestrator.alerts.alert_rules import Alerts
+from orchestrator.alerts.notifier import LOOK_S, Notifier
+from orchestrator.cli.exit_codes import ExitCode
+from orchestrator.cli.run.run_file import read_alert_file
+from orchestrator.cli.std_streams import say
+from orchestrator.cli.verb_options import DEFAULT_STORE, USUAL, Common, Count, FilePath
+from orchestrator.errors import OrchestratorError, UsageError
+from orchestrator.web.site import Site
+
+_NICE = 5
+"""The harnesses come first."""
+_EVER = 2**30
+
+
+def notify(
+    file: FilePath,
+    /,
+    *,
+    test: bool = False,
+    until: Annotated[Count | None, Parameter(show=False)] = None,
+    common: Common = USUAL,
+) -> int:
+    """Tell people what needs them, as the [[alert]] tables of a file say.
+
+    FILE is a run file, or a TOML file with `store`, `[[alert]]` and `[ping]` alone. `orchestrator run` does the same for as
+    long as it runs; by itself, as a service, it also tells when the program is gone. What it tells is kept beside the store
+    (`orchestrator alerts`), told at least once, and tried again until it is taken. One process tells; others wait for its end.
+    Ctrl-C ends it; the run goes on.
+
+    Args:
+        file: a .toml file
+        test: send one message to each address, say whether it was taken, and end
+        until: the process whose end is the end of the run
+    """
+    read = read_alert_file(file)
+    targets = targets_of(read.alerts)
+    store = Path(common.store or os.environ.get("ORCHESTRATOR_STORE") or read.store or DEFAULT_STORE).absolute()
+    if test:
+        return _send_tests(targets, store)
+    with suppress(OSError):
+        os.nice(_NICE)
+    trio.run(_notify, read.alerts, targets, store, _end_of(until))
+    return ExitCode.OK
+
+
+def targets_of(alerts: Alerts) -> Mapping[str, Target]:
+    """Return the targets of some rules, by their address as written.
+
+    Raises:
+        UsageError: an address is none, or a variable is not set.
+        NotReady: `apprise` is not installed.
+    """
+    return {written: Target(written) for written in alerts.targets}
+
+
+def start_notifier(alerts: Alerts, file: Path, store: Path) -> subprocess.Popen[bytes] | None:
+    """Start the verb as a process of its own, about this program; None if there is nothing to tell.
+
+    Raises:
+        UsageError: `apprise` is not installed.
+    """
+    if not alerts:
+        return None
+    if alerts.rules and find_spec("apprise") is None:
+        raise UsageError(f"{file}: [[alert]] needs apprise, which is not installed: run `{install_command('alerts')}`")
+    words = [sys.executable, "-m", "orchestrator", "notify", str(file), "--store", str(store), "--until", str(os.getpid())]
+    return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
+
+
+def _send_tests(targets: Mapping[str, Target], store: Path) -> int:
+    code = ExitCode.OK
+    example = Alert(id=0, condition="", kind="test", harness="", what="this is a test of alerts", cause="", since_us=0)
+    for target in targets.values():
+        try:
+            target.send(*message([example], store))
+        except NotDelivered as error:
+            code = ExitCode.FAILED
+            say(f"{target.shown}: not taken: {error}")
+        else:
+            say(f"{target.shown}: taken")
+    return code
+
+
+async def _notify(alerts: Alerts, targets: Mapping[str, Target], store: Path, has_ended: Callable[[], bool]) -> None:
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with trio.open_nursery() as nursery:
+
+            async def work() -> None:
+                await _work(alerts, targets, store, has_ended)
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(work)
+            await anext(aiter(signals))
+            nursery.cancel_scope.cancel()
+
+
+async def _work(alerts: Alerts, targets: Mapping[str, Target], store: Path, has_ended: Callable[[], bool]) -> None:
+    if alerts.ping is not None:
+        alerts = Alerts(alerts.rules, evolve(alerts.ping, url=from_environment(alerts.ping.url)))
+    while not has_ended():
+        with the_only_one(store) as is_mine:
+            if is_mine and (site := await _site(store, has_ended)) is not None:
+                with closing(site), closing(Book(book_path(store))) as book:
+                    facts = Facts(site, lambda sql: query_rows(str(store), sql), say)
+                    await Notifier(
+                        site=site,
+                        facts=facts,
+                        book=book,
+                        alerts=alerts,
+                        targets=targets,
+                        store=store,
+                        tell=say,
+                        has_ended=has_ended,
+                    ).run()
+                return
+        await trio.sleep(LOOK_S)
+
+
+async def _site(store: Path, has_ended: Callable[[], bool]) -> Site | None:
+    """Return what is told of the store once it is there; None if the program ends before."""
+    while True:
+        try:
+            return Site(store)
+        except OrchestratorError as error:
+            if has_ended():
+                say(f"notify: {error}")
+                return None
+        await trio.sleep(0.2)
+
+
+def _end_of(process: int | None) -> Callable[[], bool]:
+    """Return what tells whether a process has ended; without one, nothing ever has."""
+    if process is None:
+        return lambda: False
+    try:
+        pidfd = os.pidfd_open(process)
+    except (OSError, AttributeError):
+        return lambda: os.getppid() != process
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return lambda: bool(poll.poll(0))
