@@ -26,6 +26,7 @@ from orchestrator.cli.run.live_display import LiveTable, View, choose_view, foll
 from orchestrator.cli.run.notify_verb import start_notifier
 from orchestrator.cli.run.run_file import read_run_file
 from orchestrator.cli.run.run_report import Result, report, say_error
+from orchestrator.cli.run.service_manager import stay_alive, tell_manager
 from orchestrator.cli.run.supervisor_tables import Opened
 from orchestrator.cli.run.watchdog import OUTSIDE_S, Watchdog
 from orchestrator.cli.std_streams import keep_talking, say
@@ -318,9 +319,11 @@ async def _run(
         async with trio.open_nursery() as views:
             if view is not None:
                 views.start_soon(follow, view)
+            views.start_soon(stay_alive)
             await _supervise(program, orchestrator, phase, result)
             views.cancel_scope.cancel()
     finally:
+        tell_manager("STOPPING=1")
         if view is not None:
             with suppress(Exception):
                 view.close()
@@ -335,6 +338,7 @@ async def _supervise(program: Program, orchestrator: Orchestrator, phase: _Phase
         async with orchestrator:
             if phase.early is not None:
                 signal.raise_signal(phase.early)
+            tell_manager("READY=1")
             try:
                 await program.supervise(orchestrator)
             except Exception as error:
