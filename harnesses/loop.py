@@ -253,6 +253,8 @@ async def drive(
                 raise
             watch.record()
             ledger.accept(step)
+            # Thousands of harnesses may wait for their next step: they need not hold the last one meanwhile.
+            del pair, step, delta
             if ledger.is_complete():
                 return control.end(Ending.COMPLETED)
             if control.held and await _held(control):

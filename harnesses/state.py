@@ -178,8 +178,9 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
 
     def rewind(self) -> None:
         """Undo every change since the last `take_delta`, that is, all unrecorded ones."""
-        self._state = self._baseline.state  # type: ignore[assignment]
-        self._open = detach(self._state) is not self._state
+        if self._state is not self._baseline.state:
+            self._state = self._baseline.state  # type: ignore[assignment]
+            self._open = detach(self._state) is not self._state
         self._summary = self._view = None
 
     def restore(self, state: StateT, steps: int, load: LoadSteps, *, whole: bool = False) -> None:

@@ -270,7 +270,7 @@ class Orchestrator:
         spec = ChildSpec(name=name, governor=governor, rule=approve, **limits, **policy)
         parent = supervisor or self._root
         pools = self._pools_of(name, harness, parent, budget, pool)
-        child = Child(evolve(spec, pools=pools), harness, parent, self._context)
+        child = Child(evolve(spec, pools=pools) if pools else spec, harness, parent, self._context)
         child.renew = renew
         child.claim()
         return self._handle(self._registry.put(child))
@@ -288,6 +288,8 @@ class Orchestrator:
             raise UsageError(f"name {name!r}: a supervisor under {parent.name!r} has it; choose another for the harness")
         if isinstance(budget, Pool) and pool is not None:
             raise UsageError(f"start {name!r}: expected one pool, got {budget.name!r} as budget and {pool.name!r}; choose one")
+        if budget is None and pool is None and not self._pools.funded:
+            return ()
         for own in (budget, pool):
             chain = self._pools.chain(own if isinstance(own, Pool) else None, parent)
             self._pools.check_limits(name, harness, chain, own if isinstance(own, Budget) else None)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -84,18 +85,19 @@ def migrations_of(state_class: Any) -> Mapping[int, Migration]:
     found: dict[int, Migration] = {}
     for cls in getattr(state_class, "__mro__", ()):
         own: dict[int, Migration] = dict(_registered.get(cls, {}))
-        for name, value in cast(dict[str, Any], vars(cls)).items():
-            # Most of what a generated class has; each harness that starts comes here.
-            if name.startswith("__"):
-                continue
-            from_version = getattr(getattr(value, "__func__", value), _MARK, None)
-            if from_version is None:
-                continue
+        for from_version, value in _marked_in(cls):
             if from_version in own:
                 raise HarnessMisuse(_twice(cls, from_version))
             own[from_version] = _bound(value, state_class)
         found = {**own, **found}
     return found
+
+
+@cache
+def _marked_in(cls: type) -> tuple[tuple[int, Any], ...]:
+    """Return the migrations in the body of a class, and the versions they start from; each harness that starts asks."""
+    of = [(getattr(getattr(value, "__func__", value), _MARK, None), value) for value in cast(Any, vars(cls)).values()]
+    return tuple((start, value) for start, value in of if start is not None)
 
 
 def called(cls: Any) -> str:

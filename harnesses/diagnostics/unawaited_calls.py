@@ -24,19 +24,23 @@ class Calls:
 
     def __init__(self) -> None:
         self._dropped = ""
-        self._waiting: dict[int, str] = {}
+        self._waiting: dict[int, str] | None = None
 
     def add(self, call: int, method: str) -> None:
         """Add a call of a method."""
+        if self._waiting is None:
+            self._waiting = {}
         self._waiting[call] = method
 
     def begin(self, call: int) -> None:
         """Remove a call that is now being awaited."""
-        del self._waiting[call]
+        if self._waiting is not None:
+            del self._waiting[call]
 
     def drop(self, call: int) -> None:
         """Note that a call was garbage-collected. It counts as forgotten if it never started."""
-        self._dropped = self._waiting.pop(call, self._dropped)
+        if self._waiting is not None:
+            self._dropped = self._waiting.pop(call, self._dropped)
 
     def check(self) -> None:
         """Raise `HarnessMisuse` if a call was not awaited."""

@@ -68,11 +68,11 @@ class Effects:
         self._entries: dict[str, Entry] = {}
         self._calls: dict[str, int] | None = None
         """Calls of each agent within the step in progress."""
-        self._live: dict[str, int] = {}
+        self._live: dict[str, int] | None = None
         """Scopes of the agent calls that are running: prefixes of the keys of their effects."""
         self.given_up: set[str] | None = None
         """Keys of the failures with which agent calls of this attempt have ended; see `AgentRun.give_up`."""
-        self.late: list[tuple[Journal, str, str]] = []
+        self.late: list[tuple[Journal, str, str]] | None = None
         """Notes to be made when the step is recorded: a journal, and the kind and body of a record."""
         self.closed = False
         """Whether the step is being recorded: an effect that begins now belongs to the next step."""
@@ -113,12 +113,14 @@ class Effects:
             return {}
         known = [name.removesuffix(key) for name in self._entries if name.endswith(f"/{key}")]
         numbered = re.compile(re.escape(f"{stem}#") + r"\d+/")
-        scopes = dict.fromkeys(other for other in (*self._live, *known) if other != scope and numbered.fullmatch(other))
+        scopes = dict.fromkeys(
+            other for other in (*(self._live or ()), *known) if other != scope and numbered.fullmatch(other)
+        )
         return {other: self.recorded(f"{other}{key}") for other in scopes}
 
     def is_running(self, scope: str) -> bool:
         """Return whether an agent call of this scope is running."""
-        return scope in self._live
+        return scope in (self._live or ())
 
     def begin_call(self, agent: str, key: str) -> str:
         """Note that an agent call has begun; return its scope, the prefix of the keys of its effects.
@@ -128,18 +130,20 @@ class Effects:
                 each attempt; numbers of calls that are still running are not used again.
         """
         calls = self._calls = {} if self._calls is None else self._calls
+        live = self._live = {} if self._live is None else self._live
         scope = scope_of(agent, key) if key else ""
-        while not scope or (not key and scope in self._live):
+        while not scope or (not key and scope in live):
             number = calls[agent] = calls.get(agent, 0) + 1
             scope = scope_of(agent, number)
-        self._live[scope] = self._live.get(scope, 0) + 1
+        live[scope] = live.get(scope, 0) + 1
         return scope
 
     def end_call(self, scope: str) -> None:
         """Note that an agent call has ended."""
-        self._live[scope] = self._live.get(scope, 1) - 1
-        if not self._live[scope]:
-            del self._live[scope]
+        live = self._live or {}
+        live[scope] = live.get(scope, 1) - 1
+        if not live[scope]:
+            del live[scope]
 
     @property
     def has_calls(self) -> bool:
@@ -148,7 +152,7 @@ class Effects:
 
     def _is_live(self, key: str) -> bool:
         """Whether an effect belongs to an agent call that is running: it may go on while steps are recorded."""
-        return bool(self._live) and key.startswith(tuple(self._live))
+        return key.startswith(tuple(self._live or ()))
 
     def close(self) -> None:
         """Close the step's effects before it is recorded.
@@ -184,7 +188,7 @@ class Effects:
         if self.late:
             for journal, kind, body in self.late:
                 journal.note_soon(kind, body)
-            self.late.clear()
+            self.late = None
         if self._recording is not None:
             self._recording.set()
             self._recording = None
@@ -208,7 +212,7 @@ class Effects:
         self.end_recording(recorded=False)
         self.given_up = None
         self._calls = None
-        self._live.clear()
+        self._live = None
         for entry in self._entries.values():
             entry.busy = False
 
@@ -322,6 +326,6 @@ class _BackgroundJournal:
 
     def note_soon(self, kind: str, body: str) -> None:
         if self._effects.closed:
-            self._effects.late.append((self._journal, kind, body))
+            self._effects.late = [*(self._effects.late or ()), (self._journal, kind, body)]
         else:
             self._journal.note_soon(kind, body)

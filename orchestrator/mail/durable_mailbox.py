@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from math import inf
 
-from attrs import define, field
+from attrs import define
 
 from harnesses.errors import HarnessMisuse
 from orchestrator.recording.commit_queue import Condition
@@ -55,7 +55,7 @@ class Mailbox:
     # Unknown until the store was queried once: there may be any number.
     _newest: float = inf
     _page: deque[Message] | None = None
-    _searched: dict[Callable[[Message], bool], int] = field(factory=dict[Callable[[Message], bool], int])
+    _searched: dict[Callable[[Message], bool], int] | None = None
     taken: list[Message] | None = None
     """Messages taken since the last step, in order."""
 
@@ -140,7 +140,7 @@ class Mailbox:
             given_back = (message.seq - 1 for message in (*self.taken, *(self._page or ())) if message.kind != REPLY)
             self._cursor = min(self._cursor, min(given_back, default=self._cursor))
             self._page = self.taken = None
-            self._searched.clear()
+            self._searched = None
 
     def _has_room(self, message: Message) -> bool:
         return len(message.body) < _SMALL and (self._page is None or len(self._page) < PAGE)
@@ -148,17 +148,18 @@ class Mailbox:
     def _pick(self, fits: Callable[[Message], bool]) -> Message | None:
         """Take the oldest message that fits, reading further pages until there is one."""
         assert self._page is not None
-        if fits not in self._searched and len(self._searched) >= _SEARCHES:
-            self._searched.clear()
+        if self._searched is None or (fits not in self._searched and len(self._searched) >= _SEARCHES):
+            self._searched = {}
+        searched = self._searched
         while True:
-            first = bisect_right(self._page, self._searched.get(fits, 0), key=lambda message: message.seq)
+            first = bisect_right(self._page, searched.get(fits, 0), key=lambda message: message.seq)
             for place, message in enumerate(islice(self._page, first, None), first):
                 if fits(message):
                     del self._page[place]
-                    self._searched[fits] = message.seq
+                    searched[fits] = message.seq
                     return message
             if self._page:
-                self._searched[fits] = self._page[-1].seq
+                searched[fits] = self._page[-1].seq
             if len(self._page) >= MAX_SKIPPED and self._newest > self._cursor:
                 raise HarnessMisuse(
                     f"receive: expected a message of that type among the oldest {MAX_SKIPPED:,}, found none; "

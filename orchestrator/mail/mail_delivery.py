@@ -18,7 +18,7 @@ from typing import Any
 from uuid import uuid4
 
 import trio
-from attrs import define, field
+from attrs import define, field, frozen
 
 from harnesses.data.record_size import MAX_RECORD_BYTES, check_size
 from harnesses.errors import MailboxFull, UnknownHarness
@@ -32,6 +32,7 @@ from orchestrator.recording.commit_queue import Receipt
 from orchestrator.recording.recorder import Recorder
 from orchestrator.store.store_capabilities import Watched
 from orchestrator.store.store_operations import OPERATOR, REQUEST, Message, Post, is_bounded
+from orchestrator.store.store_protocol import Store
 
 WATCH_S = 0.2
 """Seconds of real time between two checks, whatever Trio's clock."""
@@ -180,8 +181,7 @@ class MailDelivery:
 
     def reader_of(self, name: str) -> Callable[[int], Sequence[Message]]:
         """Return the function with which a mailbox reads its messages."""
-        store = self._recorder.store
-        return lambda after: store.mailbox(name, after=after, limit=PAGE)
+        return _MailboxReader(self._recorder.store, name)
 
     def watch(self) -> None:
         """Begin to check for changes by other processes, if they can write to the store."""
@@ -227,3 +227,14 @@ class MailDelivery:
             if mailbox is not None:
                 mailbox.notice(seq)
                 mailbox.notice_reply()
+
+
+@frozen(eq=False)
+class _MailboxReader:
+    """Reads the messages of one mailbox, a page after a `seq`."""
+
+    _store: Store
+    _name: str
+
+    def __call__(self, after: int) -> Sequence[Message]:
+        return self._store.mailbox(self._name, after=after, limit=PAGE)

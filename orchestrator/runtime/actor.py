@@ -23,7 +23,7 @@ from harnesses.budgets.step_meter import meter_of
 from harnesses.config import ChildOrder
 from harnesses.control import Control, Ending
 from harnesses.data.delta import Delta
-from harnesses.data.large_values import ReadFile, StoredText
+from harnesses.data.large_values import StoredText
 from harnesses.data.record_size import MAX_RECORD_BYTES, check_size
 from harnesses.diagnostics.program_log import at_work
 from harnesses.effects.approval import Action, Grant
@@ -59,8 +59,8 @@ from orchestrator.runtime.failure_events import contained, parted
 from orchestrator.runtime.start_burst import StartBurst
 from orchestrator.runtime.started_children import Families, Family
 from orchestrator.runtime.turn_feed import TurnFeed
-from orchestrator.store.store_capabilities import session_turns, stored_text
-from orchestrator.store.store_protocol import Claimed, ConsumedRow, EffectRow, StepRow
+from orchestrator.store.store_capabilities import reader_of, session_turns, stored_text
+from orchestrator.store.store_protocol import Claimed, ConsumedRow, EffectRow, StepRow, Store
 
 
 @frozen(kw_only=True)
@@ -119,7 +119,10 @@ class Carried:
     """Effects of the step in progress."""
     savings: SnapshotPolicy
     """Size of the last snapshot and of the deltas recorded since."""
-    make_feed: Callable[[], TurnFeed]
+    name: str
+    """Name of the harness."""
+    redacted: bool
+    """Whether secrets are removed from what is recorded."""
     group: GroupedSteps | None = None
     """Its accepted steps, if it has group durability."""
     is_starting: bool = True
@@ -132,22 +135,19 @@ class Carried:
     def turns(self) -> TurnFeed:
         """Return the streamed events of its agents."""
         if self.feed is None:
-            self.feed = self.make_feed()
+            self.feed = TurnFeed(self.name, redacted=self.redacted)
         return self.feed
 
-    def restore(self, claimed: Claimed, read: ReadFile) -> None:
-        """Load the recorded history of the harness.
-
-        Args:
-            read: reads a large value from its file.
-        """
+    def restore(self, claimed: Claimed, store: Store) -> None:
+        """Load the recorded history of the harness."""
         self.savings = SnapshotPolicy(claimed.unsaved_steps, 0, len(claimed.state))
         if ticks := claimed.kept.get("ticks"):
             self.savings.ticks = TickBook()
             self.savings.ticks.restore(ticks)
         self.savings.governance = claimed.kept.get("governance", {})
         self.model = claimed.model
-        self.effects.restore(claimed.marks, read)
+        if claimed.marks:
+            self.effects.restore(claimed.marks, reader_of(store))
 
 
 class Actor:
@@ -156,6 +156,37 @@ class Actor:
     Args:
         till: its budget account, which also records what its agents report.
     """
+
+    __slots__ = (
+        "_attached",
+        "_attached_characters",
+        "_carried",
+        "_context",
+        "_exit",
+        "_family",
+        "_group",
+        "_harness",
+        "_id",
+        "_lost",
+        "_mail",
+        "_mailbox",
+        "_output",
+        "_recorded",
+        "_recorder",
+        "_slot",
+        "charger",
+        "clock",
+        "control",
+        "effects",
+        "governor",
+        "meter",
+        "model_override",
+        "name",
+        "resumed",
+        "rule",
+        "savings",
+        "till",
+    )
 
     def __init__(
         self,
@@ -261,8 +292,7 @@ class Actor:
             self._carried.is_starting = False
             self._context.burst.has_begun()
         enter_attempt(self.control)
-        own, harness = {"harness": self.name, "attempt": self._id.attempt}, self._harness
-        at_work.set(lambda: {**own, "step": harness.current_step + 1})
+        at_work.set(self._place)
         try:
             self._exit = Exit(ending=await self._harness.run(self))
         except BaseException as error:
@@ -271,6 +301,9 @@ class Actor:
                 self._exit = Exit(error=rest, lost=self._lost)
             if cancelled is not None:
                 raise cancelled from None
+
+    def _place(self) -> dict[str, object]:
+        return {"harness": self.name, "attempt": self._id.attempt, "step": self._harness.current_step + 1}
 
     async def commit(self, step: NewStep[Any, Any], delta: Delta, state: Callable[[], object]) -> None:
         """Wait until the step is on disk; see `Runtime.commit`."""

@@ -43,7 +43,6 @@ from orchestrator.runtime.status_record import StatusRecord
 from orchestrator.runtime.supervisor import Supervisor, count_restarts, decide_exit
 from orchestrator.runtime.turn_feed import TurnFeed
 from orchestrator.states.state_types import HarnessTypes
-from orchestrator.store.store_capabilities import reader_of
 
 
 class Child:
@@ -52,6 +51,28 @@ class Child:
     Args:
         parent: its supervisor.
     """
+
+    __slots__ = (
+        "_carried",
+        "_claim",
+        "_context",
+        "bell",
+        "by_order",
+        "family",
+        "has_begun",
+        "let_go",
+        "mailbox",
+        "name",
+        "orders",
+        "parent",
+        "record",
+        "recorded",
+        "renew",
+        "restart",
+        "restarts",
+        "spec",
+        "types",
+    )
 
     def __init__(self, spec: ChildSpec, harness: BaseHarness[Any, Any, Any], parent: Supervisor, context: RunContext) -> None:
         self.spec, self.name, self.restart = spec, spec.name, spec.restart
@@ -66,13 +87,13 @@ class Child:
         self.record = StatusRecord(spec.name, harness, context.recorder)
         deadline = inf if spec.deadline_s is None else trio.current_time() + spec.deadline_s
         self.orders = ChildOrders(self.record, self.bell, spec.grace_s, deadline)
-        self._restarts = ChildRestarts(spec, parent, self.record, self.orders, context.lag_s, context.redacted)
         accepts, limit = types_of(type(harness)), limit_of(type(harness))
         self.mailbox = Mailbox(self.bell, context.post.reader_of(spec.name), accepts, limit)
         self.family = Family(context.families, spec.name, spec.ancestors)
         """The harnesses that it has started."""
         effects = Effects(context.most)
-        self._carried = Carried(self.recorded, self.mailbox, self.family, effects, SnapshotPolicy(), self._make_feed)
+        own = spec.name, context.redacted
+        self._carried = Carried(self.recorded, self.mailbox, self.family, effects, SnapshotPolicy(), *own)
         if (spec.durability or harness.preferred_durability) == "group":
             group = self._carried.group = GroupedSteps(context.recorder, spec.group_s, self.recorded.ring)
             self.record.group = group
@@ -93,8 +114,10 @@ class Child:
         if self._carried.feed is not None:
             self._carried.feed.ring()
 
-    def _make_feed(self) -> TurnFeed:
-        return TurnFeed(self.name, redacted=self._context.redacted)
+    @property
+    def _restarts(self) -> ChildRestarts:
+        context = self._context
+        return ChildRestarts(self.spec, self.parent, self.record, self.orders, context.lag_s, context.redacted)
 
     # interface for others
 
@@ -230,7 +253,7 @@ class Child:
         claim, self._claim = self._claim, None
         assert claim is not None
         claimed, reopened = await claim.take_up(self.record, self.orders, self.family), claim.is_reopened
-        self._carried.restore(claimed, reader_of(self._context.recorder.store))
+        self._carried.restore(claimed, self._context.recorder.store)
         supervision = claimed.supervision
         restarts = () if self.by_order else supervision.get("restarts", ())
         now = trio.current_time()
@@ -254,9 +277,9 @@ class Child:
         # Before the first `await`: an order that arrives from here on must find the control.
         control, is_held = orders.begin_attempt(self.spec.step_timeout_s), orders.is_paused
         record.is_backing_off = False
-        group = self._carried.group
+        group, id = self._carried.group, record.id
         before = None if group is None else group.push
-        till = StoredBudgetAccount(self._context.teller, self.spec.pools, self.harness, control, record.id, before)
+        till = StoredBudgetAccount(self._context.teller, self.spec.pools, self.harness, control, id, before)
         await record.note(events.Started(record.step, self.harness.max_context_steps, paused=is_held))
         if is_held:
             # Also if it was resumed meanwhile: the last record would otherwise pause it again.
@@ -266,7 +289,7 @@ class Child:
             self.has_begun = True
             self._ring()
         self._context.burst.spare_collector()
-        return Actor(self._context, self.spec, self.harness, record.id, self._carried, control, till)
+        return Actor(self._context, self.spec, self.harness, id, self._carried, control, till)
 
     async def _settle(self, exit: Exit) -> None:
         """Record how an attempt ended, and decide what follows."""
