@@ -50,6 +50,7 @@ from orchestrator.errors import StoreBusy, StoreLost, UsageError
 from orchestrator.recording.commit_queue import Batch, Condition, PendingWrite, Receipt, deliver, refusal_of, refuse, settled
 from orchestrator.recording.histogram import AMOUNTS, SECONDS, Histogram
 from orchestrator.recording.row_redaction import redact_result, redact_writes
+from orchestrator.recording.switch_interval import prompt_switches
 from orchestrator.store.store_protocol import Committed, Operation, Store
 
 _CHUNK = 512
@@ -312,7 +313,7 @@ class Recorder:
             self._commit_here(batch)
         else:
             self._queue.put(batch)
-            # The writer needs the interpreter to begin, and would otherwise get it only after 5 ms (the switch interval).
+            # The writer needs the interpreter to begin, and would otherwise get it only after the switch interval.
             time.sleep(_YIELD_S)
 
     @property
@@ -363,6 +364,10 @@ class Recorder:
 
     def _write_batches(self) -> None:
         """Commit batches one after the other; runs in the writer thread."""
+        with prompt_switches():
+            self._commit_all()
+
+    def _commit_all(self) -> None:
         while (batch := self._queue.get()) is not None:
             begin = time.perf_counter()
             try:

@@ -2,9 +2,9 @@
 
 Most commits are steps only. Such a batch is one `INSERT` outside of any transaction: SQLite makes it a transaction with one
 `fsync`, and the interpreter is released once for all of it. The same holds for a batch of intents and outcomes of effects;
-both together are two statements. The statement itself checks whether a harness has changed owner since the last check, and
-then inserts nothing. Everything else is done in a transaction of several statements, which ends with a seal over the new
-records (`integrity.seals`).
+both together, or more than 512 rows, are a transaction of several such statements. The statement itself checks whether a
+harness has changed owner since the last check, and then inserts nothing. Everything else is done in a transaction of several
+statements, which ends with a seal over the new records (`integrity.seals`).
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class SqliteStore(SqliteReader):
             steps = [hidden_row(self._cipher, row) for row in steps]
             effects = [row._replace(body=hide_body(self._cipher, row.kind, row.body)) for row in effects]
         with self._lock:
-            plain = not operations and not consumed and not sent and len(steps) <= _MOST_ROWS and len(effects) <= _MOST_ROWS
+            plain = not operations and not consumed and not sent and len(steps) + len(effects) <= INDEX_EVERY
             plain = plain and not files and not self._seals.is_due and UNSEALED_KINDS.issuperset([row[6] for row in effects])
             if plain and self._unindexed < INDEX_EVERY:
                 committed = self._commit_rows(steps, effects, wait=wait)
@@ -271,7 +271,10 @@ class SqliteStore(SqliteReader):
             if advanced.get(harness, heads.get(harness)) != step - 1 or epochs.get(harness) != row[1]:
                 return None
             advanced[harness] = step
-        last = self._insert_both(steps, effects, wait=wait) if steps and effects else self._insert_alone(steps, effects)
+        if (steps and effects) or len(steps) > _MOST_ROWS or len(effects) > _MOST_ROWS:
+            last = self._insert_all(steps, effects, wait=wait)
+        else:
+            last = self._insert_alone(steps, effects)
         if last is None:
             return None
         heads.update(advanced)
@@ -290,13 +293,16 @@ class SqliteStore(SqliteReader):
             with translated(self.location):
                 raise
 
-    def _insert_both(self, steps: Sequence[StepRow], effects: Sequence[EffectRow], *, wait: bool) -> int | None:
-        """Insert rows of both kinds in one transaction; return the `seq` of the last, None if nothing was inserted."""
+    def _insert_all(self, steps: Sequence[StepRow], effects: Sequence[EffectRow], *, wait: bool) -> int | None:
+        """Insert rows of both kinds, or many, in one transaction; return the `seq` of the last, None if none was inserted."""
+        last = None
         with suppress(_Moved), self._transaction(wait):
-            first = self._insert(_INSERT_STEPS, steps, self._holdings.ownership)
-            last = self._insert(_INSERT_EFFECTS, effects, self._holdings.ownership)
-            if first is None or last is None:
-                raise _Moved
+            kinds: tuple[tuple[Any, Any], ...] = ((_INSERT_STEPS, steps), (_INSERT_EFFECTS, effects))
+            for statements, rows in kinds:
+                for start in range(0, len(rows), _MOST_ROWS):
+                    last = self._insert(statements, rows[start : start + _MOST_ROWS], self._holdings.ownership)
+                    if last is None:
+                        raise _Moved
             return last
         return None
 

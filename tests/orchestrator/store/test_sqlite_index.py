@@ -13,7 +13,7 @@ from orchestrator.codec import decode
 from orchestrator.events import Started
 from orchestrator.lifecycle import Status
 from orchestrator.store import SqliteStore
-from orchestrator.store.conformance import claim, event_row, numbers, step_row
+from orchestrator.store.conformance import claim, event_row, intent_row, numbers, step_row
 from orchestrator.store.file.schema import INDEX_EVERY
 from orchestrator.store.store_protocol import Claimed
 
@@ -52,6 +52,24 @@ def test_what_is_read_is_the_same_before_at_and_after_a_run_of_the_index(store: 
     assert before < INDEX_EVERY - 20
     assert indexed_seq(store) > before
     assert numbers(store, "one") == list(range(1, INDEX_EVERY + 20))
+
+
+def test_more_rows_than_one_statement_takes_are_one_plain_transaction(store: SqliteStore, tmp_path: Path) -> None:
+    claimed, seals = claim(store, "one"), "SELECT count(*) FROM seals"
+    with closing(sqlite3.connect(store.path)) as db:
+        before = db.execute(seals).fetchone()
+        noted = store.commit([], effects=[intent_row(claimed, 1, str(n)) for n in range(600)])
+        done = store.commit([step_row(claimed, n) for n in range(1, 1301)])
+        assert [*noted.effects, *done.seqs] == list(range(noted.effects[0], noted.effects[0] + 1900))
+        assert db.execute(seals).fetchone() == before
+    assert numbers(store, "one") == list(range(1, 1301))
+
+    with closing(SqliteStore(tmp_path / "run.db")) as other:
+        claim(other, "one", take_over=True)
+    lost = store.commit([step_row(claimed, n) for n in range(1301, 2000)])
+    assert not any(lost.seqs)
+    assert lost.lost == {claimed.harness}
+    assert numbers(store, "one") == list(range(1, 1301))
 
 
 def test_pages_reach_over_the_end_of_the_index(store: SqliteStore) -> None:
