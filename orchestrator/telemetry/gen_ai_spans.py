@@ -15,7 +15,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
-from attrs import define, evolve, field
+from attrs import define, field
+from msgspec.structs import replace
 
 from harnesses.agent_spans import AgentSpan
 from harnesses.effects.effect_scopes import agent_of
@@ -81,6 +82,16 @@ class AgentTurns:
         self._held: dict[str, _Turn] = {}
         """Those of the last step, until a transcript could have come."""
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether there are turns of which no span was returned yet."""
+        return bool(self._turns or self._reported or self._held)
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether turns of the last step are held; see `release`."""
+        return bool(self._held)
+
     def effect(self, span: Span, key: str, step: int, arguments: object, outcome: Mapping[str, Any]) -> Span:
         """Return the span of an effect that has ended: a model call or a tool call of an agent by its conventional name."""
         found = _ROUND.fullmatch(key)
@@ -95,8 +106,8 @@ class AgentTurns:
         if number is None:
             if session := text_of(result.get("session") or ""):
                 turn.attributes["gen_ai.conversation.id"] = session
-            return evolve(span, parent_id=self._id(step, scope))
-        span = evolve(span, parent_id=self._id(step, scope))
+            return replace(span, parent_id=self._id(step, scope))
+        span = replace(span, parent_id=self._id(step, scope))
         if tool is not None:
             return _tool_span(span, arguments, result, turn.calls.get(int(number), [])[int(tool) - 1 : int(tool)])
         call = object_in(result, "call") if rest == "/summary" else result
@@ -120,7 +131,7 @@ class AgentTurns:
             said["gen_ai.response.finish_reasons"] = (reason,)
         turn.add(used)
         turn.calls[number] = [text_of(one.get("id") or "") for one in _objects(object_in(response, "message").get("calls"))]
-        return evolve(span, name=f"chat {model}".strip(), attributes={**span.attributes, **said, **used}, is_client=True)
+        return replace(span, name=f"chat {model}".strip(), attributes={**span.attributes, **said, **used}, is_client=True)
 
     def charge(self, agent: str, usage: Mapping[str, Any], time_us: int) -> None:
         """Take a usage report of an agent."""
@@ -138,6 +149,8 @@ class AgentTurns:
         Args:
             took_us: how long agents worked in this step; 0 if it is not known.
         """
+        if not self.is_pending:
+            return []
         turns, self._turns = self._turns, {}
         for turn in turns.values():
             self._reported.pop(turn.agent, None)
@@ -190,8 +203,6 @@ class AgentTurns:
 
     def release(self, step: int, parent_id: str) -> list[Span]:
         """Return the spans of turns known from usage reports alone."""
-        if not self._held:
-            return []
         held, self._held = self._held, {}
         return [self._span(turn, self._id(step, turn.agent), parent_id, None) for turn in held.values()]
 
@@ -224,7 +235,7 @@ def _tool_span(span: Span, arguments: object, result: Mapping[str, Any], ids: li
     if result.get("is_error") is True:
         said["error.type"] = "tool_error"
         error = error or text_of(result.get("text") or "the tool failed")[:_SHORT]
-    return evolve(span, name=f"execute_tool {name}".strip(), attributes={**span.attributes, **said}, error=error)
+    return replace(span, name=f"execute_tool {name}".strip(), attributes={**span.attributes, **said}, error=error)
 
 
 _SHORT = 200

@@ -13,14 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Any, TypeVar
 
 import msgspec
-from attrs import define, evolve, field
+from attrs import define, field
+from msgspec.structs import replace
 
+from harnesses.effects.effect import EffectOutcome
 from orchestrator.records import Record
 from orchestrator.telemetry.gen_ai_spans import AgentTurns
-from orchestrator.telemetry.span import Moment, Span, Value, id_of, object_in, text_of
+from orchestrator.telemetry.span import Moment, Span, Value, hash_of, id_of, object_in, text_of
 from orchestrator.text.json_text import object_of
 
 KeptT = TypeVar("KeptT")
@@ -30,6 +33,8 @@ _ERRORS = frozenset(("failed", "gave_up", INTERRUPTED))
 _BESIDE = frozenset(("transcript", "evidence", "task", "guardrail", "child"))
 """Records of one transaction with a step, after it."""
 _MOMENTS = frozenset(("paused", "resumed", "guardrail", "task", "evidence", "child"))
+_OUTCOMES = tuple(EffectOutcome)
+"""Outcomes that hold no secret."""
 _MOST_MOMENTS = 128
 """Limit on the events of one span, the same as OpenTelemetry's."""
 _MOST_PENDING = 10_000
@@ -37,7 +42,7 @@ _MOST_PENDING = 10_000
 
 
 @define
-class _Open:
+class OpenAttempt:
     """An attempt in progress."""
 
     run: str
@@ -63,7 +68,8 @@ class _Open:
     trace_id: str = field(init=False)
     own_id: str = field(init=False)
     common: dict[str, Value] = field(init=False)
-    last_step_id: str = field(init=False)
+    step_ids: blake2b = field(init=False)
+    """What the ids of all steps begin with, hashed."""
 
     def __attrs_post_init__(self) -> None:
         self.common = {
@@ -73,10 +79,25 @@ class _Open:
         }
         self.turns = AgentTurns(self)
         self.trace_id = id_of(16, self.run, self.harness, self.attempt)
-        self.own_id, self.last_step_id = self.id_of(), self.id_of("step", self.last_step)
+        self.own_id = self.id_of()
+        self.step_ids = hash_of(8, self.run, self.harness, self.attempt, "step", "")
 
     def id_of(self, *what: object) -> str:
         return id_of(8, self.run, self.harness, self.attempt, *what)
+
+    def step_id(self, step: int) -> str:
+        """Return the same as `id_of("step", step)`."""
+        own = self.step_ids.copy()
+        own.update(b"%d" % step)
+        return own.hexdigest()
+
+    def begin_step(self, last_step: int, now_us: int) -> None:
+        """Begin the step after `last_step`, with nothing spent yet and nothing below it."""
+        self.ended, self.spent, self.last_step, self.step_us = [], {}, last_step, now_us
+
+    def release(self) -> list[Span]:
+        """Return the spans of turns of the last step that are known from usage reports alone."""
+        return self.turns.release(self.last_step, self.step_id(self.last_step)) if self.turns.is_holding else []
 
     def note(self, moment: Moment) -> None:
         """Add an event, unless the limit is reached."""
@@ -103,7 +124,8 @@ class Traces:
     """Builds spans from records one after the other. Its memory is bounded by the attempts in progress."""
 
     def __init__(self) -> None:
-        self._open: dict[str, _Open] = {}
+        self.open: dict[str, OpenAttempt] = {}
+        """Attempts under way, by harness."""
 
     def take(self, record: Record) -> list[Span]:
         """Return the spans that end with a record."""
@@ -111,75 +133,91 @@ class Traces:
             return []
         if record.kind == "started":
             made, now = self._cut_off(record.harness), record.time_us
-            self._open[record.harness] = _Open(record.run, record.harness, record.attempt, now, now, now, record.step)
+            self.open[record.harness] = OpenAttempt(record.run, record.harness, record.attempt, now, now, now, record.step)
             return made
-        attempt = self._open.get(record.harness)
-        # Answers and messages from people have no run.
-        if attempt is None or (record.run and (record.run, record.attempt) != (attempt.run, attempt.attempt)):
+        attempt = self.attempt_of(record.harness, record.run, record.attempt, record.time_us)
+        if attempt is None:
             return []
-        if record.run:
-            attempt.last_us = max(attempt.last_us, record.time_us)
-        beside = attempt.last_step_id
         if record.kind == "transcript":
-            return attempt.turns.transcript(object_of(record.body), record.step, beside)
-        made = [] if record.kind in _BESIDE else attempt.turns.release(attempt.last_step, beside)
+            return attempt.turns.transcript(object_of(record.body), record.step, attempt.step_id(attempt.last_step))
+        made = [] if record.kind in _BESIDE else attempt.release()
         if record.kind == "step":
             return [*made, *_step(attempt, record)]
         if record.kind in _ENDS:
-            del self._open[record.harness]
+            del self.open[record.harness]
             return [*made, *_end(attempt, record.kind, record.time_us, object_of(record.body))]
         _within(attempt, record)
         return made
 
+    def attempt_of(self, harness: str, run: str, attempt: int, time_us: int) -> OpenAttempt | None:
+        """Return the attempt under way that a record belongs to, and note its time; None if there is none."""
+        found = self.open.get(harness)
+        # Answers and messages from people have no run.
+        if found is None or (run and (attempt != found.attempt or run != found.run)):
+            return None
+        if run and time_us > found.last_us:
+            found.last_us = time_us
+        return found
+
     def interrupt(self, names: Iterable[str] | None = None) -> list[Span]:
         """End the attempts of harnesses, or of all, whose program is gone."""
-        return [span for name in list(self._open if names is None else names) for span in self._cut_off(name)]
+        return [span for name in list(self.open if names is None else names) for span in self._cut_off(name)]
 
     def _cut_off(self, name: str) -> list[Span]:
-        attempt = self._open.pop(name, None)
+        attempt = self.open.pop(name, None)
         return [] if attempt is None else _end(attempt, INTERRUPTED, attempt.last_us, {"cause": "its program was killed"})
 
 
-def _step(attempt: _Open, record: Record) -> list[Span]:
+def _step(attempt: OpenAttempt, record: Record) -> list[Span]:
     facts = _facts_of(record.body)
     took = _times(facts.took_us)
-    end = record.time_us
-    begun = end - took["work"] if "work" in took else attempt.step_us
     attributes: dict[str, Value] = {
         **attempt.common,
         "orchestrator.step": record.step,
         "orchestrator.seq": record.seq,
-        **{_name_of_time(part): us / 1e6 for part, us in took.items()},
-        **{f"orchestrator.spent.{name}": amount for name, amount in attempt.spent.items()},
+        **{name_of_time(part): us / 1e6 for part, us in took.items()},
+        **spent_attributes(attempt),
     }
     if isinstance(facts.summary, str):
         attributes["orchestrator.summary"] = text_of(facts.summary)
-    own = attempt.id_of("step", record.step)
-    # If the clock was set back, a step still does not begin before its attempt.
-    start = min(max(begun, attempt.start_us), end)
-    made = [span if span.parent_id else evolve(span, parent_id=own) for span in attempt.ended]
-    made += attempt.turns.end_step(record.step, own, start, took.get("agent", 0))
-    attempt.ended, attempt.spent, attempt.last_step, attempt.step_us = [], {}, record.step, end
-    attempt.last_step_id = own
+    below, own, start = close_step(attempt, record.step, record.time_us, took)
     step = Span(
         trace_id=attempt.trace_id,
         span_id=own,
         parent_id=attempt.own_id,
         name="step",
         start_us=start,
-        end_us=end,
+        end_us=record.time_us,
         attributes=attributes,
     )
-    return [*made, step]
+    return [*below, step]
 
 
-def _end(attempt: _Open, kind: str, end_us: int, fields: Mapping[str, Any]) -> list[Span]:
+def spent_attributes(attempt: OpenAttempt) -> dict[str, Value]:
+    """Return what the step in progress has spent."""
+    return {f"orchestrator.spent.{name}": amount for name, amount in attempt.spent.items()}
+
+
+def close_step(attempt: OpenAttempt, step: int, end_us: int, took: Mapping[str, int]) -> tuple[list[Span], str, int]:
+    """End the step in progress; return the spans below it, and its id and start."""
+    begun = end_us - took["work"] if "work" in took else attempt.step_us
+    own = attempt.step_id(step)
+    # If the clock was set back, a step still does not begin before its attempt.
+    start = min(max(begun, attempt.start_us), end_us)
+    below = attempt.turns.end_step(step, own, start, took.get("agent", 0))
+    if attempt.ended:
+        below = [*(span if span.parent_id else replace(span, parent_id=own) for span in attempt.ended), *below]
+    attempt.begin_step(step, end_us)
+    return below, own, start
+
+
+def _end(attempt: OpenAttempt, kind: str, end_us: int, fields: Mapping[str, Any]) -> list[Span]:
     """Return the span of an attempt that is over, and of what it left open."""
     cause = text_of(fields.get("cause") or "")
     own = attempt.own_id
     unknown = {"outcome": "unknown", "reason": "its attempt ended before it did"}
     left = [_ended(attempt, key, span, end_us, unknown) for key, span in attempt.effects.items()]
-    left += [evolve(span, end_us=max(end_us, span.start_us)) for span in attempt.approvals.values()]
+    left += [replace(span, end_us=max(end_us, span.start_us)) for span in attempt.approvals.values()]
     attributes: dict[str, Value] = {
         **attempt.common,
         "orchestrator.outcome": kind,
@@ -205,7 +243,7 @@ def _end(attempt: _Open, kind: str, end_us: int, fields: Mapping[str, Any]) -> l
     cut = "cut_off: the step was not recorded"
     turns = [*attempt.turns.end_step(attempt.last_step + 1, own, attempt.step_us, 0, cut)]
     turns += attempt.turns.release(attempt.last_step + 1, own)
-    below = [one if one.parent_id else evolve(one, parent_id=own) for one in [*attempt.ended, *left]]
+    below = [one if one.parent_id else replace(one, parent_id=own) for one in [*attempt.ended, *left]]
     return [*below, *turns, span]
 
 
@@ -219,17 +257,17 @@ def _exception(fields: Mapping[str, Any]) -> dict[str, Value]:
     }
 
 
-def _within(attempt: _Open, record: Record) -> None:
+def _within(attempt: OpenAttempt, record: Record) -> None:
     """Add a record that belongs to the step in progress."""
     fields = object_of(record.body)
     match record.kind:
         case "intent":
-            key = text_of(fields.get("key"))
+            key = str(fields.get("key"))
             _keep(attempt.effects, key, _begun(attempt, record, "effect", {"key": fields.get("key")}))
             if "/tool/" in key:
                 _keep(attempt.asked, key, fields.get("arguments"))
         case "outcome":
-            key = text_of(fields.get("key"))
+            key = str(fields.get("key"))
             if (span := attempt.effects.pop(key, None)) is not None:
                 attempt.ended.append(_ended(attempt, key, span, record.time_us, fields))
         case "approval_requested":
@@ -247,17 +285,17 @@ def _within(attempt: _Open, record: Record) -> None:
     del attempt.ended[:-_MOST_PENDING]
 
 
-def _answer(attempt: _Open, record: Record, fields: Mapping[str, Any]) -> None:
+def _answer(attempt: OpenAttempt, record: Record, fields: Mapping[str, Any]) -> None:
     said = {f"orchestrator.approval.{name}": text_of(fields.get(name) or "") for name in ("verdict", "by", "reason")}
     span = attempt.approvals.pop(text_of(fields.get("id")), None)
     if span is None:
         attempt.note(Moment("approval_answered", record.time_us, said))
     else:
         attributes = {**span.attributes, **said}
-        attempt.ended.append(evolve(span, end_us=max(record.time_us, span.start_us), attributes=attributes))
+        attempt.ended.append(replace(span, end_us=max(record.time_us, span.start_us), attributes=attributes))
 
 
-def _spend(attempt: _Open, fields: Mapping[str, Any]) -> None:
+def _spend(attempt: OpenAttempt, fields: Mapping[str, Any]) -> None:
     for name, amount in object_in(fields, "spent").items():
         try:
             attempt.spent[name] = attempt.spent.get(name, 0.0) + float(amount)
@@ -265,7 +303,7 @@ def _spend(attempt: _Open, fields: Mapping[str, Any]) -> None:
             continue
 
 
-def _begun(attempt: _Open, record: Record, name: str, about: Mapping[str, Any]) -> Span:
+def _begun(attempt: OpenAttempt, record: Record, name: str, about: Mapping[str, Any]) -> Span:
     attributes: dict[str, Value] = {**attempt.common, "orchestrator.step": record.step, "orchestrator.seq": record.seq}
     return Span(
         trace_id=attempt.trace_id,
@@ -277,16 +315,19 @@ def _begun(attempt: _Open, record: Record, name: str, about: Mapping[str, Any]) 
     )
 
 
-def _ended(attempt: _Open, key: str, span: Span, end_us: int, fields: Mapping[str, Any]) -> Span:
+def _ended(attempt: OpenAttempt, key: str, span: Span, end_us: int, fields: Mapping[str, Any]) -> Span:
     ended = _effect(span, end_us, fields)
-    return attempt.turns.effect(ended, key, attempt.last_step + 1, attempt.asked.pop(key, None), fields)
+    shown = str(span.attributes["orchestrator.effect.key"])
+    return attempt.turns.effect(ended, shown, attempt.last_step + 1, attempt.asked.pop(key, None), fields)
 
 
 def _effect(span: Span, end_us: int, fields: Mapping[str, Any]) -> Span:
-    outcome, reason = text_of(fields.get("outcome") or ""), text_of(fields.get("reason") or "")
+    outcome, reason = fields.get("outcome") or "", text_of(fields.get("reason") or "")
+    if outcome not in _OUTCOMES:
+        outcome = text_of(outcome)
     attributes = {**span.attributes, "orchestrator.effect.outcome": outcome}
     error = f"{outcome}: {reason}" if outcome in ("refused", "unknown", "failed", "interrupted") else None
-    return evolve(span, end_us=max(end_us, span.start_us), attributes=attributes, error=error)
+    return replace(span, end_us=max(end_us, span.start_us), attributes=attributes, error=error)
 
 
 def _keep(pending: dict[str, KeptT], key: str, value: KeptT) -> None:
@@ -306,7 +347,8 @@ _part_of = lru_cache(100)(text_of)
 
 
 @lru_cache(100)
-def _name_of_time(part: str) -> str:
+def name_of_time(part: str) -> str:
+    """Return the name of the attribute with a duration of a step."""
     return f"orchestrator.took.{part}_s"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
@@ -14,11 +15,12 @@ from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.export.export_formats import whole_file
 from orchestrator.cli.output_targets import check_target
-from orchestrator.cli.verb_options import USUAL, Common, Count, Name, WordsOrDash, print_all
+from orchestrator.cli.verb_options import USUAL, Common, Count, Name, WordsOrDash
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
-from orchestrator.telemetry.otlp_export import BATCH, exporter_to, otlp_lines, sender
+from orchestrator.telemetry.otlp_export import BATCH, exporter_to, sender
 from orchestrator.telemetry.span import Span
+from orchestrator.telemetry.span_processes import stored_requests
 from orchestrator.telemetry.stored_spans import stored_spans
 
 
@@ -51,25 +53,25 @@ def traces(
     if to is not None and output is not None:
         raise UsageError("traces: expected --to or --output, got both; leave one out")
     with closing(SqliteReader(common.store_path)) as reader:
-        told = stored_spans(reader, name, after=after)
         if to is not None:
-            return _send(told, to)
-        lines = otlp_lines(told)
+            return _send(stored_spans(reader, name, after=after), to)
+        requests = stored_requests(reader, name, after=after)
         if output in (None, "-"):
-            print_all(lines)
+            for some in requests:
+                sys.stdout.write(some.decode())
             return ExitCode.OK
-        written = _write(lines, Path(output), reader.path)
+        written = _write(requests, Path(output), reader.path)
     streams.say(f"{written} requests of at most {BATCH} spans each written to {output}")
     return ExitCode.OK
 
 
-def _write(lines: Iterator[str], output: Path, store: Path) -> int:
+def _write(requests: Iterator[bytes], output: Path, store: Path) -> int:
     check_target(output, store)
     written = 0
     with whole_file(output) as file:
-        for line in lines:
-            file.write(f"{line}\n".encode())
-            written += 1
+        for some in requests:
+            file.write(some)
+            written += some.count(b"\n")
     return written
 
 

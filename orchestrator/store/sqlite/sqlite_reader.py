@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Collection, Generator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from attrs import evolve
@@ -111,6 +111,13 @@ _OUTLINES = (
     "LEFT JOIN claims c ON c.harness = r.harness AND c.epoch = r.epoch WHERE r.seq > ? ORDER BY r.seq LIMIT ?))"
 )
 _OUTLINE = msgspec.json.Decoder(list[tuple[int, str, int, int, int, str, str, str]])
+
+_SCAN = (
+    "SELECT seq, harness, epoch, attempt, step, time_us, kind, body FROM records "
+    "WHERE seq BETWEEN :first AND :last AND (:harness IS NULL OR harness = :harness) ORDER BY seq"
+)
+ScannedRow: TypeAlias = tuple[int, int, int, int, int, int, str, str]
+"""`seq`, number of the harness, epoch, attempt, step, `time_us`, kind and body of a record."""
 
 
 class SqliteReader:
@@ -326,6 +333,22 @@ class SqliteReader:
                 (after, limit),
             ).fetchall()
         return [Record(*row) for row in rows]
+
+    def scan(self, first: int, last: int, *, name: str | None = None) -> Generator[ScannedRow]:
+        """Yield the records of a range of `seq`, of one harness or of all: as they are stored, and faster than `records`.
+
+        A read transaction is open until the last one was taken, or the generator is closed.
+        """
+        with self._reading() as db:
+            harness = None if name is None else self._number(db, name)
+            yield from db.execute(_SCAN, {"first": first, "last": last, "harness": harness})
+
+    def claims(self) -> tuple[dict[int, str], dict[tuple[int, int], str]]:
+        """Return the names of harnesses by their numbers, and the runs by number of the harness and epoch."""
+        with self._reading() as db:
+            names = dict(db.execute("SELECT id, name FROM harnesses").fetchall())
+            runs = db.execute("SELECT harness, epoch, run FROM claims")
+            return names, {(harness, epoch): run for harness, epoch, run in runs}
 
     def records_of(self, name: str, kinds: Collection[str], *, limit: int = 1000) -> list[Record]:
         """Return at most `limit` records of these kinds of one harness, newest first.
