@@ -105,7 +105,8 @@ class Orchestrator:
         max_record_bytes: limit on the size of one record, bytes: a step, an effect's arguments or result, a message, a state.
             A larger one ends its harness before anything is written. At most 300,000,000.
         control: whether a socket beside the store accepts questions and orders, from `orchestrator pause`, `metrics` etc.
-            Default is True if the environment variable `ORCHESTRATOR_CONTROL` is 1, which `orchestrator run` sets.
+            Default is what the environment variable `ORCHESTRATOR_CONTROL` says, 1 or 0; without it, True if h11 (the extra
+            `control`) is installed and the store is a file.
         metrics: address to serve Prometheus metrics on, HOST:PORT; a port alone binds to this machine. Or an OpenTelemetry
             `MetricExporter`, which gets them every minute and at the end.
         traces: where spans of attempts, steps and effects go: an OpenTelemetry `SpanExporter`, the URL of a collector, or

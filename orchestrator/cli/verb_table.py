@@ -32,9 +32,11 @@ ALIASES: Mapping[str, str] = {"latch": "kill-switch"}
 """Earlier names of verbs, which are not shown."""
 VERBS = (
     Verb("run", "run.run_verb:run", "Run a run file (.toml), a supervisor script or a program (.py).", RUN),
+    Verb("init", "run.init_verb:init", "Write a commented run file to start from, and a harness for it.", RUN),
     Verb("doctor", "doctor.doctor_verb:doctor", "Check the set-up, the store and a run file.", RUN),
     Verb("guard", "operate.guard_verb:guard", "Tell whether a command needs human approval.", RUN),
     Verb("contract", "read.contract_verb:contract", "Check a builder's contract before it is handed in.", RUN),
+    Verb("schema", "run.init_verb:schema", "Print the JSON Schema of run files, for editors.", RUN),
     Verb("completion", "completion_verb:completion", "Print a script that completes this command in a shell.", RUN),
     Verb("status", "read.status_verbs:status", "Show the status and progress of each harness.", WATCH),
     Verb("watch", "read.watch_verb:watch", "Follow a running program until it ends.", WATCH),

@@ -76,7 +76,7 @@ def address_of(text: str | int) -> Address:
 
 
 CONTROL_VARIABLE = "ORCHESTRATOR_CONTROL"
-"""Environment variable, 1 or 0: default of `control` for programs that do not set it. `orchestrator run` sets it."""
+"""Environment variable, 1 or 0: default of `control` for programs that do not set it."""
 _SAYS = {"": None, "1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _OURS = serving.Limits(body_bytes=1_048_576)
 """Limits for the user who runs the program: the body may hold a message."""
@@ -88,9 +88,9 @@ def _metrics(given: Any) -> Address | object | None:
     return given if given is None or hasattr(given, "export") else address_of(given)
 
 
-def _control(given: object) -> bool:
+def _control(given: object) -> bool | None:
     if given is None:
-        return bool(control_asked_for())
+        return control_asked_for()
     if not isinstance(given, bool):
         raise UsageError(f"control: expected True, False or None, was {given!r:.100}")
     return given
@@ -121,7 +121,8 @@ class Wanted:
     """The services that a run is to have.
 
     Args:
-        control: whether a socket beside the store accepts orders and questions; None uses the environment variable.
+        control: whether a socket beside the store accepts orders and questions; None for what the environment variable says,
+            and without one for a socket wherever there can be one.
         metrics: address to serve metrics on, HOST:PORT, or a `MetricExporter` to push them through.
         traces: where spans are sent: the URL of a collector, a `SpanExporter`, or True for OpenTelemetry's variables.
 
@@ -129,7 +130,7 @@ class Wanted:
         UsageError: an option is invalid.
     """
 
-    control: bool = field(default=None, converter=_control)
+    control: bool | None = field(default=None, converter=_control)
     metrics: object = field(default=None, converter=_metrics)
     traces: object = field(default=None, converter=_traces)
 
@@ -159,7 +160,9 @@ class RunServices:
         at = wanted.metrics if isinstance(wanted.metrics, Address) else None
         if wanted.metrics is not None and at is None:
             self._push_metrics(services, wanted.metrics)
-        if not wanted.control and at is None:
+        can_have_socket = serving.is_there() and path_of(self._recorder.store) is not None
+        has_socket = can_have_socket if wanted.control is None else wanted.control
+        if not has_socket and at is None:
             return
         if not serving.is_there():
             say(
@@ -169,7 +172,7 @@ class RunServices:
             return
         meter = Meter(self._recorder, Program(self._look, self._count_sent), text_of, eager=at is not None)
         services.start_soon(meter.run)
-        if wanted.control:
+        if has_socket:
             self._open_control(services, meter)
         if at is not None:
             await self._open_metrics(services, meter, at)

@@ -16,6 +16,7 @@ from tests.docs import (
     log_page,
     metrics_page,
     questions_page,
+    run_file_schema,
     run_files_page,
     views_page,
 )
@@ -30,6 +31,7 @@ OF_THE_RUN: dict[str, Callable[[Room], str]] = {
 OF_THE_CODE: dict[str, Callable[[], str]] = {
     "reference/cli.md": cli_page.page,
     "reference/run-file.md": run_files_page.page,
+    "../orchestrator/cli/run/run_file_schema.json": run_file_schema.text,
     "reference/log.md": log_page.page,
     "reference/metrics.md": metrics_page.page,
     "reference/exit-codes.md": exit_codes_page.page,

@@ -10,6 +10,7 @@ from harnesses.budgets.budget import Budget
 from harnesses.config import HarnessConfig
 from harnesses.governance.limits.guardrails import Guardrails
 from harnesses.run_file_harnesses import coding_table, features_table, memory_table, pipeline_table, trading_table
+from orchestrator.alerts.alert_rules import AlertTable, PingTable
 from orchestrator.cli.run import run_file as runfile
 from orchestrator.cli.run.ready_made import READY_MADE
 from orchestrator.cli.run.supervisor_tables import PoolTable, SupervisorTable
@@ -37,6 +38,8 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "[[harness]]": (*_fields(HarnessConfig), *runfile.ALSO[HarnessConfig]),
     "[[supervisor]]": (*_fields(SupervisorTable), "budget"),
     "[[pool]]": (*_fields(PoolTable), *_fields(Budget)),
+    "[[alert]]": _fields(AlertTable),
+    "ping": _fields(PingTable),
     "budget": _fields(Budget),
     "guardrails": _fields(Guardrails),
     **memory_table.KEYS,

@@ -181,7 +181,7 @@ NOT_OF_CALLS = {
     "serve": "its page is tested below",
     "run": "it shows what the live views do",
     **dict.fromkeys(("notify", "alerts"), "they tell the status of harnesses, redacted before it is kept"),
-    **dict.fromkeys(("guard", "contract", "completion"), "it reads no store"),
+    **dict.fromkeys(("init", "schema", "guard", "contract", "completion"), "it reads no store"),
     **dict.fromkeys(
         ("pause", "resume", "stop", "start", "restart", "kill-switch"), "an order, whose answer is the control API's"
     ),

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
 
 import trio
 from attrs import evolve
-from cyclopts import Parameter
 
 from harnesses.data.environment_variables import from_environment
 from harnesses.diagnostics.extras import install_command
@@ -25,25 +21,18 @@ from orchestrator.alerts.alert_facts import Facts, query_rows
 from orchestrator.alerts.alert_rules import Alerts
 from orchestrator.alerts.notifier import LOOK_S, Notifier
 from orchestrator.cli.exit_codes import ExitCode
+from orchestrator.cli.run.companion import Until, end_of, start_companion
 from orchestrator.cli.run.run_file import read_alert_file
 from orchestrator.cli.std_streams import say
-from orchestrator.cli.verb_options import DEFAULT_STORE, USUAL, Common, Count, FilePath
+from orchestrator.cli.verb_options import DEFAULT_STORE, USUAL, Common, FilePath
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.web.site import Site
 
 _NICE = 5
 """The harnesses come first."""
-_EVER = 2**30
 
 
-def notify(
-    file: FilePath,
-    /,
-    *,
-    test: bool = False,
-    until: Annotated[Count | None, Parameter(show=False)] = None,
-    common: Common = USUAL,
-) -> int:
+def notify(file: FilePath, /, *, test: bool = False, until: Until = None, common: Common = USUAL) -> int:
     """Tell people what needs them, as the [[alert]] tables of a file say.
 
     FILE is a run file, or a TOML file with `store`, `[[alert]]` and `[ping]` alone. `orchestrator run` does the same for as
@@ -63,7 +52,7 @@ def notify(
         return _send_tests(targets, store)
     with suppress(OSError):
         os.nice(_NICE)
-    trio.run(_notify, read.alerts, targets, store, _end_of(until))
+    trio.run(_notify, read.alerts, targets, store, end_of(until))
     return ExitCode.OK
 
 
@@ -87,8 +76,7 @@ def start_notifier(alerts: Alerts, file: Path, store: Path) -> subprocess.Popen[
         return None
     if alerts.rules and find_spec("apprise") is None:
         raise UsageError(f"{file}: [[alert]] needs apprise, which is not installed: run `{install_command('alerts')}`")
-    words = [sys.executable, "-m", "orchestrator", "notify", str(file), "--store", str(store), "--until", str(os.getpid())]
-    return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
+    return start_companion("notify", str(file), "--store", str(store))
 
 
 def _send_tests(targets: Mapping[str, Target], store: Path) -> int:
@@ -150,16 +138,3 @@ async def _site(store: Path, has_ended: Callable[[], bool]) -> Site | None:
                 say(f"notify: {error}")
                 return None
         await trio.sleep(0.2)
-
-
-def _end_of(process: int | None) -> Callable[[], bool]:
-    """Return what tells whether a process has ended; without one, nothing ever has."""
-    if process is None:
-        return lambda: False
-    try:
-        pidfd = os.pidfd_open(process)
-    except (OSError, AttributeError):
-        return lambda: os.getppid() != process
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    return lambda: bool(poll.poll(0))

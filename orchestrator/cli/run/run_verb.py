@@ -21,6 +21,7 @@ from harnesses.diagnostics.uncaught_errors import VARIABLE, wants_tracebacks
 from orchestrator.alerts.alert_rules import Alerts
 from orchestrator.cli.exit_codes import EndedBySignal, ExitCode, of_error
 from orchestrator.cli.run.code_loading import find_modules_in, is_program, read_script, run_program
+from orchestrator.cli.run.companion import start_companion
 from orchestrator.cli.run.harness_factory import Made, make, make_all
 from orchestrator.cli.run.live_display import LiveTable, View, choose_view, follow
 from orchestrator.cli.run.notify_verb import start_notifier
@@ -61,6 +62,8 @@ def run(
     drain: Seconds | None = None,
     metrics: Annotated[str | None, Parameter(metavar="HOST:PORT")] = None,
     traces: Annotated[str | None, Parameter(metavar="URL")] = None,
+    listen: Annotated[str | None, Parameter(metavar="HOST:PORT")] = None,
+    open: bool = False,
     quiet: bool = False,
     traceback: bool = False,
     common: Common = USUAL,
@@ -85,6 +88,8 @@ def run(
             5 s later the program ends in any case
         metrics: serve the metrics of the run to Prometheus; a port without a host is reachable from this machine only
         traces: send a span for each attempt, step and effect to a collector (default: what OTEL_* variables say, or none)
+        listen: show the page of `orchestrator serve` there for as long as the run lasts
+        open: the same, at any free port of this machine, and open it in a browser
         quiet: report only failures
         traceback: show the traceback of every error, also of one whose message says what to do
     """
@@ -97,6 +102,7 @@ def run(
         quiet=quiet,
         metrics=metrics,
         traces=traces,
+        page=("--listen", listen or "127.0.0.1:0", *(["--open"] if open else [])) if open or listen else (),
         is_store_given=bool(common.store),
         arguments=arguments,
         traceback=traceback,
@@ -119,6 +125,8 @@ class RunOptions:
     quiet: bool = False
     metrics: str | None = None
     traces: str | None = None
+    page: tuple[str, ...] = ()
+    """Options of the page beside the run; empty for none."""
     arguments: tuple[str, ...] = ()
     """Of a program: what follows `--`."""
     traceback: bool = False
@@ -176,6 +184,8 @@ def run_file(options: RunOptions) -> int:
         orchestrator, result = Orchestrator(store, log=log, **_keywords(program, options)), Result()
         orchestrator.tells_blocked = False  # the report does
         start_notifier(program.alerts, options.file, store.path)
+        if options.page:
+            start_companion("serve", "--store", str(store.path), *options.page)
         try:
             phase.in_trio = True
             trio.run(_run, program, orchestrator, store, options, phase, result)
@@ -212,6 +222,7 @@ def _check_plain(options: RunOptions) -> None:
         "--drain": options.drain_s,
         "--metrics": options.metrics,
         "--traces": options.traces,
+        "--open" if "--open" in options.page else "--listen": options.page,
         "--quiet": options.quiet,
         "--store": options.is_store_given,
     }

@@ -6,9 +6,11 @@ import os
 import secrets
 import signal
 import sys
+import time
 import webbrowser
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import trio
 from cyclopts import Parameter
@@ -16,20 +18,27 @@ from cyclopts import Parameter
 from harnesses.diagnostics.extras import install_command
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
+from orchestrator.cli.run.companion import Until, end_of
 from orchestrator.cli.verb_options import USUAL, Common, Words
 from orchestrator.control.control_server import is_there
 from orchestrator.control.run_services import Address, address_of
-from orchestrator.errors import UsageError
+from orchestrator.errors import StoreError, UsageError
+
+if TYPE_CHECKING:
+    from orchestrator.web.site import Site
 
 TOKEN_VARIABLE = "ORCHESTRATOR_TOKEN"
 """Environment variable with the token, for programs that use the API."""
 _LEAST_TOKEN = 16
+_LOOK_S = 0.3
+"""Seconds between two looks at the run that the page belongs to."""
 
 
 def serve(
     *,
     listen: Annotated[Words, Parameter(metavar="HOST:PORT")] = "127.0.0.1:0",
     open: bool = False,
+    until: Until = None,
     common: Common = USUAL,
 ) -> int:
     """Show a page with everything that is recorded, and with buttons for orders.
@@ -44,15 +53,26 @@ def serve(
     """
     if not is_there():
         raise UsageError(f"serve needs h11, which is not installed: run `{install_command('control')}`")
-    from orchestrator.web.site import Site
-
-    at, token = address_of(listen), _token()
-    site = Site(Path(common.store_path))
+    at, token, has_ended = address_of(listen), _token(), end_of(until)
+    site = _site(Path(common.store_path), has_ended, is_new=until is not None)
     try:
-        trio.run(_serve, site, at, token, open)
+        trio.run(_serve, site, at, token, open, has_ended)
     finally:
         site.close()
     return ExitCode.OK
+
+
+def _site(store: Path, has_ended: Callable[[], bool], *, is_new: bool) -> Site:
+    """Return what is told of a store, which a run may just be making."""
+    from orchestrator.web.site import Site
+
+    while True:
+        try:
+            return Site(store)
+        except StoreError:
+            if not is_new or has_ended():
+                raise
+        time.sleep(_LOOK_S)
 
 
 def _token() -> str:
@@ -64,11 +84,9 @@ def _token() -> str:
     return given
 
 
-async def _serve(site: object, at: Address, token: str, is_opened: bool) -> None:
+async def _serve(site: Site, at: Address, token: str, is_opened: bool, has_ended: Callable[[], bool]) -> None:
     from orchestrator.web.page_server import PageServer, access_of
-    from orchestrator.web.site import Site
 
-    assert isinstance(site, Site)
     try:
         listeners = await trio.open_tcp_listeners(at.port, host=at.host)
     except OSError as error:
@@ -79,8 +97,16 @@ async def _serve(site: object, at: Address, token: str, is_opened: bool) -> None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(page.serve, listeners)
             await _announce(bound, at, token, is_opened=is_opened)
+            nursery.start_soon(_end_with, has_ended, nursery.cancel_scope)
             await anext(aiter(signals))
             nursery.cancel_scope.cancel()
+
+
+async def _end_with(has_ended: Callable[[], bool], scope: trio.CancelScope) -> None:
+    while True:
+        if has_ended():
+            return scope.cancel()
+        await trio.sleep(_LOOK_S)
 
 
 async def _announce(bound: Address, at: Address, token: str, *, is_opened: bool) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -41,10 +43,10 @@ def has_begun(store: Path) -> bool:
 
 @pytest.mark.parametrize(
     ("given", "said", "wanted"),
-    [(None, None, False), (None, "1", True), (None, "0", False), (None, "", False), (False, "1", False), (True, "0", True)],
+    [(None, None, None), (None, "1", True), (None, "0", False), (None, "", None), (False, "1", False), (True, "0", True)],
 )
 def test_control_is_what_the_program_says_and_else_what_the_environment_says(
-    monkeypatch: pytest.MonkeyPatch, given: bool | None, said: str | None, wanted: bool
+    monkeypatch: pytest.MonkeyPatch, given: bool | None, said: str | None, wanted: bool | None
 ) -> None:
     monkeypatch.delenv("ORCHESTRATOR_CONTROL", raising=False)
     if said is not None:
@@ -157,3 +159,21 @@ def test_watch_goes_on_over_a_kill_only_as_long_as_somebody_runs(command: Comman
     process.kill()
 
     assert ended(watching).code == 0
+
+
+def test_a_run_shows_its_page_until_it_ends(command: Command) -> None:
+    process = command.start("run", command.run_file("Ticking"), "--listen", "127.0.0.1:0")
+    assert process.stderr is not None
+    address = next(line.strip() for line in process.stderr if line.startswith("http://"))
+    base, token = address.split("/?token=")
+    with urlopen(Request(f"{base}/api/fleet", headers={"authorization": f"Bearer {token}"}), timeout=30) as reply:
+        assert b"ticking" in reply.read()
+    process.terminate()
+    assert ended(process).code == 143
+    host, _, port = base.removeprefix("http://").partition(":")
+    wait_until(lambda: not listens(host, int(port)))
+
+
+def listens(host: str, port: int) -> bool:
+    with socket.socket() as asking:
+        return asking.connect_ex((host, port)) == 0
