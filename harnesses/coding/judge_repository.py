@@ -22,6 +22,9 @@ from harnesses.coding.workspace import is_directory, make_empty, nested_reposito
 ValueT = TypeVar("ValueT")
 _Entries: TypeAlias = list[tuple[str, str]]
 _MOST_KNOWN = 3
+_MOST_PATCH = 8_000_000
+MOST_DIFF = 50_000
+"""Characters of a patch that are kept: with its JSON escapes it is small enough to be stored in its record."""
 _CONFIG = "[core]\n\trepositoryformatversion = {version}\n\tfilemode = true\n\tbare = true\n{extensions}"
 _SHA256 = "[extensions]\n\tobjectformat = sha256\n"
 _LEFTOVERS = "__pycache__/\n*.py[co]\n.pytest_cache/\n.mypy_cache/\n.ruff_cache/\n"
@@ -164,6 +167,16 @@ class JudgeRepository:
         options = ("-r", "-z", "--raw", "--no-renames", "--ignore-submodules=none", "--end-of-options")
         words = (await self.git.run("diff-tree", *options, base, commit)).split(b"\0")[:-1]
         return tuple(_change(about, path) for about, path in zip(words[::2], words[1::2], strict=True))
+
+    async def diff(self, base: str, commit: str) -> str:
+        """Return the differences between two commits as a patch; of a long one the first `MOST_DIFF` characters.
+
+        Raises:
+            GitError: it is longer than 8 MB.
+        """
+        options = ("-r", "--patch", "--no-color", "--no-ext-diff", "--no-textconv", "--end-of-options")
+        text = (await self.git.run("diff-tree", *options, base, commit, most=_MOST_PATCH)).decode(errors="replace")
+        return text if len(text) <= MOST_DIFF else f"{text[:MOST_DIFF]}\n… {len(text) - MOST_DIFF:,} more characters\n"
 
     async def _entries(self, commit: str) -> _Entries:
         """Return path and mode of all entries in a commit."""

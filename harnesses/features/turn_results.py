@@ -42,6 +42,8 @@ class Worked:
     cut_off: str = ""
     """Why it was interrupted."""
     duration_s: float = 0.0
+    diff: str = ""
+    """What the work changed, for people; empty without a repository."""
 
 
 @frozen(kw_only=True)

@@ -66,7 +66,7 @@ def export_run_folder(reader: SqliteReader, name: str, output: Path) -> int:
     """
     harness = find_harness(reader, name)
     state: Any = decode(reader.state_at(name, harness.current_step))
-    pipeline = _pipeline(state)
+    pipeline = pipeline_of(state)
     folder = _folder_of(reader, harness, state) if pipeline is None else render_folder(pipeline, (), (), kept=True)
     _check_output(output, folder)
     files = {path: text for path, text in folder.files.items() if path not in (EVENTS, EVIDENCE)}
@@ -79,7 +79,7 @@ def export_run_folder(reader: SqliteReader, name: str, output: Path) -> int:
     return len(files) + 2
 
 
-def _pipeline(state: object) -> PipelineState | None:
+def pipeline_of(state: object) -> PipelineState | None:
     """Return the state of a pipeline that has begun; None for any other state."""
     if not isinstance(state, dict) or not str(cast(dict[str, object], state).get("layout", "")).startswith("pipeline/"):
         return None

@@ -26,8 +26,9 @@ _KINDS: Mapping[str, str] = {
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
+    "txt": "text/plain; charset=utf-8",
 }
-_FILE = re.compile(r"[a-z_]+\.(html|css|js|svg)")
+_FILE = re.compile(r"[a-z_]+\.(html|css|js|svg|txt)")
 _READERS = 4
 """Answers that are read at the same time."""
 

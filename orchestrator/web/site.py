@@ -31,6 +31,7 @@ from orchestrator.text.step_lines import output_line
 from orchestrator.text.value_lines import step_fields
 from orchestrator.web.fleet import Fleet, Row
 from orchestrator.web.needs import Need, needs
+from orchestrator.web.ready_views import ReadyViews
 
 _ANSWER_S = 1.0
 """Seconds that the program which runs on the store has to tell what its harnesses do."""
@@ -58,6 +59,7 @@ class Site:
     path: Path
     reader: SqliteReader = field(init=False)
     fleet: Fleet = field(init=False)
+    views: ReadyViews = field(init=False)
     _lives: Mapping[str, Live] = field(factory=dict[str, Live])
     _lives_at: float = -_LIVE_S
 
@@ -65,6 +67,7 @@ class Site:
         self.reader = SqliteReader(self.path)
         self.reader.last_seq()  # refuses what is not there, and what is no store
         self.fleet = Fleet(self._status, self.reader.last_seq)
+        self.views = ReadyViews(self.reader)
 
     def close(self) -> None:
         self.reader.close()
@@ -114,6 +117,7 @@ class Site:
         return {
             **row,
             "is_live": bool(self.lives()),
+            "kind": self.views.kinds.of(name),
             "last_event": record.event,
             "children": [child.name for child in children if child.harness == name],
             **_pace(times),
@@ -124,9 +128,13 @@ class Site:
         found = self.reader.steps(name, after=step - 1, limit=1) if step else []
         return output_line(found[0], 200) if found else ""
 
+    def steps_made(self) -> dict[str, int]:
+        """Return the last step of every harness, by name."""
+        return {row["harness"]: row["current_step"] for row in self.fleet.rows()}
+
     def paces(self, names: list[str]) -> dict[str, Any]:
         """Return pace and last step of some harnesses, by name."""
-        current = {row["harness"]: row["current_step"] for row in self.fleet.rows()}
+        current = self.steps_made()
         return {name: self._pace_of(name, current[name]) for name in names if name in current}
 
     def _pace_of(self, name: str, step: int) -> dict[str, Any]:

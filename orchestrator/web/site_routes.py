@@ -20,6 +20,7 @@ from orchestrator.errors import OrchestratorError, OwnedElsewhere, StoreError, U
 from orchestrator.text.json_text import json_line
 from orchestrator.web import site_orders as orders
 from orchestrator.web.api_route import Asked, Route
+from orchestrator.web.ready_routes import READY_ROUTES
 from orchestrator.web.site import Site
 
 PREFIX = "api"
@@ -104,6 +105,7 @@ ROUTES = (
         lambda asked: asked.site.effects(every=asked.is_all),
         {"all": "1: every effect"},
     ),
+    *READY_ROUTES,
     Route("GET", "/budgets", "Limits, what is spent and what is left.", lambda asked: asked.site.budgets()),
     *(
         Route(

@@ -18,7 +18,7 @@ from attrs import evolve, frozen
 
 from harnesses.coding.branches import merge_message
 from harnesses.coding.candidate import Candidate
-from harnesses.coding.git import Identity
+from harnesses.coding.git import GitError, Identity
 from harnesses.coding.repositories import Repositories, open_repositories
 from harnesses.coding.sources import FailingTests, NothingToDo
 from harnesses.coding.sources.feature_files import FeatureSource
@@ -198,6 +198,14 @@ class RepositoryWorkplace(Workplace):
         if self._options.check_first and await now.judging.passes_already(assignment.feature, base):
             return TurnResult(message="it passes already: the agent was not asked", base=base, commit=base)
         return await now.attempts.work(ask, assignment, base)
+
+    async def diff(self, result: TurnResult) -> str:
+        if result.base is None or result.commit is None:
+            return ""
+        try:
+            return await self._repositories.judge.diff(result.base, result.commit)
+        except GitError:
+            return ""  # too long, or the repository was damaged: what depends on it says so
 
     async def judge(self, feature: Feature, result: TurnResult) -> Verdict:
         return await self._opened.judging.judge(feature, result)

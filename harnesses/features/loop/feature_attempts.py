@@ -243,7 +243,9 @@ class FeatureAttempts:
         started = trio.current_time()
         try:
             work = self.harness.unless_stopped(self.workplace.work, self.harness.ask, self._assigned(feature_id, turn))
-            return Worked(result=check_result(await work), duration_s=_since(started))
+            result = check_result(await work)
+            took_s = _since(started)
+            return Worked(result=result, duration_s=took_s, diff=await self.workplace.diff(result))
         except Stopping:
             if self._is_resumable():
                 raise

@@ -79,6 +79,10 @@ class Workplace:
         """Run one turn of the agent, and return its result. Cancelled when the harness should stop."""
         return await ask(assignment)
 
+    async def diff(self, result: TurnResult) -> str:
+        """Return what the work of a turn changed, as text for people; "" if it is not in a repository. It is recorded."""
+        return ""
+
     async def judge(self, feature: Feature, result: TurnResult) -> Verdict:
         """Return the verdict on the work of a turn."""
         return await self.validator.validate(feature, result)

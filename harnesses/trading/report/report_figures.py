@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableSequence
 from datetime import datetime
 from decimal import Decimal, localcontext
 from typing import Any, Protocol
@@ -104,39 +104,16 @@ class Account:
     intervals: tuple[Interval, ...]
 
 
-@define
-class _Reading:
-    """What has been read so far."""
-
-    steps: int = 0
-    first: Decimal | None = None
-    last: Decimal = ZERO
-    peak: float = 0.0
-    total: float = 0.0
-    turnover: Decimal = ZERO
-    fees: Decimal = ZERO
-    refused: int = 0
-    book: Book = field(factory=lambda: Book(ZERO))
-    reasons: dict[str, str] = field(factory=dict[str, str])
-    points: list[Point] = field(factory=list[Point])
-    trades: list[TradeRow] = field(factory=list[TradeRow])
-    intervals: list[Interval] = field(factory=list[Interval])
-    held: dict[str, tuple[datetime, str]] = field(factory=dict[str, tuple[datetime, str]])
-    """Start and reason of each current restriction, by kind."""
-
-
 def account_of(steps: Iterable[Recorded]) -> Account:
     """Return the account computed from recorded steps, oldest first.
 
     Raises:
         HarnessMisuse: a step is not one of a trading harness.
     """
-    reading = _Reading()
-    with localcontext(EXACT):
-        for step in steps:
-            _read(reading, *_typed(step, reading.steps + 1))
-        _close(reading)
-        return Account(_figures(reading), tuple(reading.points), tuple(reading.trades), tuple(reading.intervals))
+    reading = AccountReading()
+    for step in steps:
+        reading.read(*_typed(step, reading.steps + 1))
+    return Account(reading.figures(), tuple(reading.points), tuple(reading.trades), reading.restrictions())
 
 
 def _typed(step: Recorded, number: int) -> tuple[MarketSlice | None, TradingOutput]:
@@ -153,77 +130,110 @@ def _typed(step: Recorded, number: int) -> tuple[MarketSlice | None, TradingOutp
 _Given: Any = MarketSlice | None
 
 
-def _read(reading: _Reading, market: MarketSlice | None, output: TradingOutput) -> None:
-    equity = float(output.equity)
-    reading.steps += 1
-    reading.first = output.equity if reading.first is None else reading.first
-    reading.last = output.equity
-    reading.peak = max(reading.peak, equity)
-    reading.total += equity
-    reading.refused += len(output.refused)
-    reading.points.append(Point(output.time, equity, 1 - equity / reading.peak if reading.peak > 0 else 0.0))
-    reading.book = with_splits(reading.book, market)
-    if output.adopted is not None:
-        reading.book = Book(output.cash, {symbol: Position(units) for symbol, units in output.positions.items()})
-    reading.reasons.update((placed.client_id, placed.order.reason) for placed in output.placed)
-    for one in output.fills:
-        _read_fill(reading, one.fill, one.wanted_by)
-    _hold(reading, output)
+@define
+class AccountReading:
+    """The account after the steps that were read so far, oldest first.
 
+    Args:
+        book: the book before the first step.
+        points: where points are put; trades and intervals likewise. They are only appended to, so a `deque` can limit them.
+    """
 
-def _read_fill(reading: _Reading, fill: Fill, wanted_by: Source | None) -> None:
-    after = reading.book.after(fill)
-    gain = after.realised - reading.book.realised - fill.fee
-    reading.turnover += fill.units * fill.price
-    reading.fees += fill.fee
-    reading.trades.append(TradeRow(fill, wanted_by, reading.reasons.get(fill.client_id, ""), gain))
-    reading.book = after
+    book: Book = field(factory=lambda: Book(ZERO))
+    points: MutableSequence[Point] = field(factory=list[Point])
+    trades: MutableSequence[TradeRow] = field(factory=list[TradeRow])
+    intervals: MutableSequence[Interval] = field(factory=list[Interval])
+    """Restrictions that are over."""
+    reasons: dict[str, str] = field(factory=dict[str, str])
+    """Why orders were wanted, by client id."""
+    held: dict[str, tuple[datetime, str]] = field(factory=dict[str, tuple[datetime, str]])
+    """Start and reason of each current restriction, by kind."""
+    steps: int = field(default=0, init=False)
+    _begin: datetime | None = field(default=None, init=False)
+    _end: datetime | None = field(default=None, init=False)
+    _first: Decimal = field(default=ZERO, init=False)
+    _last: Decimal = field(default=ZERO, init=False)
+    _peak: float = field(default=0.0, init=False)
+    _total: float = field(default=0.0, init=False)
+    _drawdown: float = field(default=0.0, init=False)
+    _max_drawdown: float = field(default=0.0, init=False)
+    _turnover: Decimal = field(default=ZERO, init=False)
+    _fees: Decimal = field(default=ZERO, init=False)
+    _fills: int = field(default=0, init=False)
+    _refused: int = field(default=0, init=False)
 
+    def read(self, market: MarketSlice | None, output: TradingOutput) -> None:
+        """Read the next step."""
+        if not self.steps:
+            self._begin, self._first = output.time, output.equity
+        self.steps, self._end, self._last = self.steps + 1, output.time, output.equity
+        equity = float(output.equity)
+        self._peak = max(self._peak, equity)
+        self._total += equity
+        self._drawdown = 1 - equity / self._peak if self._peak > 0 else 0.0
+        self._max_drawdown = max(self._max_drawdown, self._drawdown)
+        self._refused += len(output.refused)
+        self.points.append(Point(output.time, equity, self._drawdown))
+        self.book = with_splits(self.book, market)
+        if output.adopted is not None:
+            self.book = Book(output.cash, {symbol: Position(units) for symbol, units in output.positions.items()})
+        self.reasons.update((placed.client_id, placed.order.reason) for placed in output.placed)
+        for one in output.fills:
+            self._read_fill(one.fill, one.wanted_by)
+        self._hold(output)
 
-def _hold(reading: _Reading, output: TradingOutput) -> None:
-    """Update the current restrictions. The latch counts as released once anything could be done."""
-    now: dict[str, str] = {}
-    if output.latched:
-        now["latched"] = output.latched
-    elif "latched" in reading.held and not (output.placed or output.cancelled):
-        now["latched"] = reading.held["latched"][1]
-    if output.risk is not RiskState.ACTIVE:
-        now[output.risk.value] = output.why
-    for kind in [kind for kind in reading.held if kind not in now]:
-        begin, why = reading.held.pop(kind)
-        reading.intervals.append(Interval(kind, begin, output.time, why))
-    for kind, why in now.items():
-        reading.held.setdefault(kind, (output.time, why))
+    def _read_fill(self, fill: Fill, wanted_by: Source | None) -> None:
+        after = self.book.after(fill)
+        with localcontext(EXACT):
+            gain = after.realised - self.book.realised - fill.fee
+            self._turnover += fill.units * fill.price
+            self._fees += fill.fee
+        self._fills += 1
+        self.trades.append(TradeRow(fill, wanted_by, self.reasons.get(fill.client_id, ""), gain))
+        self.book = after
 
+    def _hold(self, output: TradingOutput) -> None:
+        """Update the current restrictions. The latch counts as released once anything could be done."""
+        now: dict[str, str] = {}
+        if output.latched:
+            now["latched"] = output.latched
+        elif "latched" in self.held and not (output.placed or output.cancelled):
+            now["latched"] = self.held["latched"][1]
+        if output.risk is not RiskState.ACTIVE:
+            now[output.risk.value] = output.why
+        for kind in [kind for kind in self.held if kind not in now]:
+            begin, why = self.held.pop(kind)
+            self.intervals.append(Interval(kind, begin, output.time, why))
+        for kind, why in now.items():
+            self.held.setdefault(kind, (output.time, why))
 
-def _close(reading: _Reading) -> None:
-    last = reading.points[-1].time if reading.points else None
-    for kind, (begin, why) in reading.held.items():
-        reading.intervals.append(Interval(kind, begin, last or begin, why, is_over=False))
-    reading.intervals.sort(key=lambda one: (one.begin, one.kind))
+    def restrictions(self) -> tuple[Interval, ...]:
+        """Return the periods in which trading was restricted, by their begin."""
+        still = (Interval(kind, begin, self._end or begin, why, is_over=False) for kind, (begin, why) in self.held.items())
+        return tuple(sorted((*self.intervals, *still), key=lambda one: (one.begin, one.kind)))
 
-
-def _figures(reading: _Reading) -> Figures:
-    points, first = reading.points, reading.first or ZERO
-    begin, end = (points[0].time, points[-1].time) if points else (None, None)
-    gain = reading.last / first - 1 if first else ZERO
-    mean = reading.total / reading.steps if reading.steps else 0.0
-    return Figures(
-        steps=reading.steps,
-        begin=begin,
-        end=end,
-        first_equity=first,
-        last_equity=reading.last,
-        gain=gain,
-        yearly_gain=yearly(float(gain), (end - begin).total_seconds()) if begin and end else None,
-        max_drawdown=max((point.drawdown for point in points), default=0.0),
-        drawdown=points[-1].drawdown if points else 0.0,
-        turnover=reading.turnover,
-        turns=float(reading.turnover) / mean if mean else 0.0,
-        fees=reading.fees,
-        trades=len(reading.trades),
-        refused=reading.refused,
-    )
+    def figures(self) -> Figures:
+        """Return the totals."""
+        begin, end = self._begin, self._end
+        with localcontext(EXACT):
+            gain = self._last / self._first - 1 if self._first else ZERO
+        mean = self._total / self.steps if self.steps else 0.0
+        return Figures(
+            steps=self.steps,
+            begin=begin,
+            end=end,
+            first_equity=self._first,
+            last_equity=self._last,
+            gain=gain,
+            yearly_gain=yearly(float(gain), (end - begin).total_seconds()) if begin and end else None,
+            max_drawdown=self._max_drawdown,
+            drawdown=self._drawdown,
+            turnover=self._turnover,
+            turns=float(self._turnover) / mean if mean else 0.0,
+            fees=self._fees,
+            trades=self._fills,
+            refused=self._refused,
+        )
 
 
 def yearly(gain: float, seconds: float) -> float | None:

@@ -367,6 +367,24 @@ class SqliteReader:
         records = [Record(*row) for row in rows]
         return [evolve(one, body=reveal_body(self._cipher, one.kind, one.body)) for one in records]
 
+    def records_between(self, name: str, kinds: Collection[str], after: int, until: int) -> list[Record]:
+        """Return the records of these kinds of one harness with `after < seq <= until`, oldest first.
+
+        All records in that range are searched, so ask for a range at a time.
+
+        Raises:
+            UnknownHarness: there is no such harness.
+        """
+        with self._reading() as db:
+            places = ",".join("?" * len(kinds))
+            rows = db.execute(
+                "SELECT r.seq, ?, r.attempt, r.step, r.time_us, r.kind, r.body, '' FROM records r "
+                f"WHERE r.seq > ? AND r.seq <= ? AND r.harness = ? AND r.kind IN ({places}) ORDER BY r.seq",
+                (name, after, until, self._number(db, name), *kinds),
+            ).fetchall()
+        records = [Record(*row) for row in rows]
+        return [evolve(one, body=reveal_body(self._cipher, one.kind, one.body)) for one in records]
+
     def outlines(self, *, after: int = 0, limit: int = 1000) -> list[Record]:
         """Return records as `records` does, with only the counted fields of their bodies.
 

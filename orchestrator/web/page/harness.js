@@ -38,12 +38,13 @@ function summary(now) {
       ["Last step", now.last], ["Restarts at", clock(now.until)],
       ["Started by", now.parent ? link(now.parent) : ""],
       ["Has started", now.children?.length ? el("span", {}, now.children.map((child) => [link(child), " "])) : ""],
-      ["Class", now.class], ["Pace", now.sparkline?.length ? spark(now.sparkline) : ""],
+      ["View of its work", now.kind ? view(name, now.kind) : ""], ["Class", now.class], ["Pace", now.sparkline?.length ? spark(now.sparkline) : ""],
     ]),
     el("div", { class: "orders" }, orders.map((verb) => order(verb[0].toUpperCase() + verb.slice(1), `${path}/${verb}`, run))),
   ];
 }
 
+const view = (name, kind) => el("a", { href: `#/${kind === "trading" ? "trading" : "coding"}/${encodeURIComponent(name)}` }, kind);
 const link = (name) => el("a", { href: `#/h/${encodeURIComponent(name)}` }, name);
 
 async function steps(below, name) {
@@ -82,7 +83,7 @@ async function transcript(below, name) {
   below.replaceChildren(...(turns.length ? turns.reverse().map(turn) : [el("p", { class: "soft" }, "No agent of it has said anything.")]));
 }
 
-function turn(one) {
+export function turn(one) {
   const said = one.transcript;
   return el("details", { open: !one.is_recorded },
     el("summary", {}, `step ${one.step_number}: ${said.agent || "an agent"}, ${clock(one.timestamp)}${one.is_recorded ? "" : ", in progress"}`),

@@ -1,11 +1,13 @@
 // The page: one view at a time, named in the address, brought up to date once a second while it is looked at.
 
 import { get, say } from "./api.js";
+import { codingView } from "./coding.js";
 import { el, shown } from "./dom.js";
 import { fleetView } from "./fleet.js";
 import { harnessView } from "./harness.js";
 import { moneyView } from "./money.js";
 import { needsView } from "./needs.js";
+import { tradingView } from "./trading.js";
 
 const PERIOD_MS = 1000;
 const main = document.getElementById("main"), count = document.getElementById("count");
@@ -18,8 +20,11 @@ async function open() {
     if (link.dataset.view === (view || "needs")) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  refresh.leave?.();
   if (view === "fleet") refresh = await fleetView(main, fleet);
   else if (view === "money") refresh = await moneyView(main);
+  else if (view === "trading") refresh = await tradingView(main, decodeURIComponent(name));
+  else if (view === "coding") refresh = await codingView(main, decodeURIComponent(name), decodeURIComponent(tab ?? ""));
   else if (view === "h") refresh = await harnessView(main, decodeURIComponent(name), tab);
   else refresh = await needsView(main);
   await look();

@@ -198,10 +198,10 @@ def test_the_command_says_what_it_needs(place: Path, tmp_path: Path) -> None:
 
 def test_the_state_of_a_pipeline_can_be_read_back(place: Path, reader: SqliteReader) -> None:
     from orchestrator.codec import decode
-    from orchestrator.presets.run_folder import _pipeline
+    from orchestrator.presets.run_folder import pipeline_of
 
     step = next(record.current_step for record in reader.harnesses() if record.name == "sdlc")
-    state = _pipeline(decode(reader.state_at("sdlc", step)))
+    state = pipeline_of(decode(reader.state_at("sdlc", step)))
 
     assert isinstance(state, PipelineState)
     assert [str(task.status) for task in state.tasks] == ["PASS"] * 3
