@@ -1,7 +1,7 @@
 """Runs of ready-made harnesses for the tests of their views: an account that is halted, and a repository that is worked on.
 
 What agents say in them is hostile: it is shown, and must stay text. `python -m tests.orchestrator.web.ready_made_runs FOLDER`
-records them, to be looked at with `orchestrator serve --store FOLDER/run.db`.
+records them, to be looked at with `orchestrator serve --store FOLDER/run.db`; with a period in seconds, only the account.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SYMBOLS = ("AAPL", "MSFT")
 DAYS = 260
 
 
-def trading(days: int = DAYS, drawdown: str = "0.25") -> TradingHarness:
+def trading(period_s: float = 0.001) -> TradingHarness:
     """Trade two symbols, one of which is split on the way; orders that are too large are refused, and a loss halts it."""
 
     async def run(run: AgentRun[Any, Any]) -> list[Order]:
@@ -45,19 +45,18 @@ def trading(days: int = DAYS, drawdown: str = "0.25") -> TradingHarness:
                 wanted.append(Order(symbol, Side.SELL, Decimal(4), reason="dear"))
         return wanted
 
-    feed = ReplayFeed.read({name: DATA / f"{name.lower()}.csv" for name in SYMBOLS}, splits=DATA / "splits.csv", limit=days)
+    feed = ReplayFeed.read({name: DATA / f"{name.lower()}.csv" for name in SYMBOLS}, splits=DATA / "splits.csv", limit=DAYS)
     broker = PaperBroker(Decimal(20_000), fees=Fees(rate=Decimal("0.001"), minimum=Decimal(1)), slippage_bps=Decimal(5))
-    limits = Limits(max_drawdown=Decimal(drawdown), max_position=Decimal("0.35"))
-    return TradingHarness(feed, broker, Strategy(Agent(run)), limits=limits, period_s=0.001)
+    limits = Limits(max_drawdown=Decimal("0.25"), max_position=Decimal("0.35"))
+    return TradingHarness(feed, broker, Strategy(Agent(run)), limits=limits, period_s=period_s)
 
 
-def coding(folder: Path, *, takes_s: float = 0.0) -> CodingHarness:
+def coding(folder: Path) -> CodingHarness:
     """Have three files written in a repository: the first wrong at first, the last always wrong."""
 
     async def run(asked: AgentRun[FeatureState, Assignment]) -> TurnResult:
         given = asked.input
         assert given.directory is not None
-        await trio.sleep(takes_s)
         is_right = given.feature.id != "three" and (given.feature.id != "one" or given.turn > 1)
         text = "right\n" if is_right else f"wrong {HOSTILE}\n"
         (Path(given.directory) / f"{given.feature.id}.txt").write_text(text)
@@ -93,5 +92,14 @@ def record_both(place: Path) -> Path:
     return folder / "run.db"
 
 
+async def trade(store: Path, period_s: float) -> None:
+    """Trade so slowly that it can be watched."""
+    async with Orchestrator(store, control=True) as orchestrator:
+        orchestrator.start(trading(period_s), name="paper")
+
+
 if __name__ == "__main__":
-    print(record_both(Path(sys.argv[1])))
+    if len(sys.argv) > 2:
+        trio.run(trade, Path(sys.argv[1]) / "run.db", float(sys.argv[2]))
+    else:
+        print(record_both(Path(sys.argv[1])))

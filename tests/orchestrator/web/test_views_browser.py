@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 from harnesses.trading.report.report_figures import account_of
 from harnesses.trading.report.trading_report import steps
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
+from tests import ROOT
 from tests.orchestrator.web.conftest import TOKEN, serving
 from tests.orchestrator.web.ready_made_runs import record_both
 from tests.orchestrator.web.test_page_browser import wait_for
@@ -118,3 +121,24 @@ def test_on_a_phone_nothing_is_scrolled_sideways_and_the_keyboard_reaches_everyt
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.className || document.activeElement.tagName"))
     assert reached >= ({"chart", "scroll", "SELECT"} if view.startswith("trading") else {"A"})
+
+
+def test_an_account_that_trades_is_followed_as_it_goes(browser: Any, tmp_path: Path) -> None:
+    store = tmp_path / "run.db"
+    command = [sys.executable, "-m", "tests.orchestrator.web.ready_made_runs", tmp_path, "0.05"]
+    program = subprocess.Popen(command, cwd=ROOT)
+    try:
+        wait_for(store.exists)
+        with serving(store, {**os.environ, "ORCHESTRATOR_TOKEN": TOKEN}) as url:
+            page = browser.new_page()
+            page.goto(url)
+            wait_for(lambda: bool(page.request.get(f"{url.partition('?')[0]}api/trading").json()))
+            show(page, url, "trading/paper")
+            risk = page.locator("[data-figure=risk] .small")
+            risk.wait_for()
+            first = risk.inner_text()
+            wait_for(lambda: risk.inner_text() != first)
+            page.close()
+    finally:
+        program.kill()
+        program.wait()
