@@ -11,7 +11,7 @@ from pathlib import Path
 
 from orchestrator.errors import UsageError
 
-_ENDS = ("-wal", "-shm", "-journal", "-head", "-head.new", "-head.before", "-key", "-latch", "-files")
+_ENDS = ("-wal", "-shm", "-journal", "-head", "-head.new", "-head.before", "-key", "-latch", "-files", "-summary")
 _MARKS = (".run-", ".control-")
 """After the name of a store: the files of its runs."""
 _MAGIC = b"SQLite format 3\0"

@@ -68,12 +68,13 @@ class Run:
         self._make(tuple(self._unmade), is_lazy=True)
         return self._db
 
-    def expect(self, *parts: str) -> None:
-        """Prepare for questions that need all records of a store, and these parts of the steps (see `copied_columns`).
+    def expect(self, *, once: bool = False) -> None:
+        """Prepare for questions that need all records of a store: a large one is read from a copy in columns.
 
-        A large store is then read once for all of them, by several processes; without it, each query reads what it needs.
+        Args:
+            once: whether the records are read once only, so that a copy is worth it only if it is kept for the next time.
         """
-        if isinstance(self.source, StoreSource) and self.source.copy_columns(frozenset(parts), Path(self._temporary)):
+        if isinstance(self.source, StoreSource) and self.source.copy_columns(Path(self._temporary), is_kept=once):
             for name, text in self._viewed.items():
                 self._within_memory(partial(self._db.execute, f"CREATE OR REPLACE VIEW {name} AS {text(self.source)}"))
 

@@ -15,7 +15,9 @@ Invariant: data on a feature comes from its harness's records; what an agent say
 
 from __future__ import annotations
 
+from orchestrator.analysis.sources.copied_columns import Columns
 from orchestrator.analysis.sources.source_reading import Source
+from orchestrator.analysis.sources.store_source import StoreSource
 
 MONEY = "DECIMAL(38, 18)"
 """As precise as any venue counts, with 20 digits before the point; larger amounts are NULL."""
@@ -33,6 +35,11 @@ _EVENT = """{"type": "VARCHAR", "task_id": "VARCHAR", "attempt": "INTEGER", "ts"
 _ORDERED = "^feature (.*): (un)?blocked by (?:message|order)"  # earlier versions wrote "order"
 
 
+def copied(source: Source) -> Columns | None:
+    """Return the columns of a store, if they were copied."""
+    return source.copied if isinstance(source, StoreSource) else None
+
+
 def exact(text: str) -> str:
     """Return the SQL that converts text to `MONEY`; NULL if it is not an amount.
 
@@ -43,14 +50,19 @@ def exact(text: str) -> str:
 
 
 def steps_query(source: Source) -> str:
-    """Return the query for steps that can be a try, with their fields extracted; a small part of all steps."""
+    """Return the query for steps that can be a try, with their fields extracted; a small part of all steps.
+
+    Tries that are in columns already are not among them: see `_turns`.
+    """
+    columns = copied(source)
+    read = source.results(_FIELDS) if columns is None else columns.results(_FIELDS, "may_turn")
     return f"""
         SELECT {_HEAD}, took_us, given,
                -- A try changes nothing in its delta that is looked for but the standing of features.
                CASE WHEN given.kind IN ('turn', 'recheck', 'recover') AND given.task IS NULL AND given.streamed IS NULL
                     AND NOT contains(delta::VARCHAR, 'standings') THEN NULL ELSE delta END AS delta,
                json_transform(output, '{_SAID}') AS said
-        FROM (SELECT *, json_transform(input, '{_GIVEN}') AS given FROM ({source.results(_FIELDS)}))
+        FROM (SELECT *, json_transform(input, '{_GIVEN}') AS given FROM ({read}))
         WHERE given.kind IS NOT NULL OR given.streamed IS NOT NULL
     """
 
@@ -58,7 +70,7 @@ def steps_query(source: Source) -> str:
 def features(source: Source) -> str:
     """Return the query of the frame `features`."""
     return f"""
-        WITH steps AS (SELECT * FROM feature_steps), {_worked(source)}, {_turns()}, {_tasks()}, {_endings()}
+        WITH steps AS (SELECT * FROM feature_steps), {_worked(source)}, {_turns(copied(source))}, {_tasks()}, {_endings()}
         SELECT seq, "timestamp", run, harness, attempt, step AS step_number, kind, feature, turn, is_try, status, passed,
                regressed, blocked, left(reason, {_SHORT}) AS reason, validator, "commit", duration_s, agent_s, tokens, money,
                tool_calls
@@ -78,9 +90,25 @@ def _worked(source: Source) -> str:
     """
 
 
-def _turns() -> str:
+_TYPED = """CASE WHEN is_timed THEN {'agent': agent, 'work': work} END AS took_us,
+    {'kind': given_kind, 'feature_id': feature_id, 'turn': turn} AS given, NULL AS delta,
+    {'status': status, 'note': note, 'duration_s': duration_s, 'result': {'tokens': tokens, 'commit': made_commit},
+     'verdict': {'evidence': evidence, 'validator': validator, 'commit': judged_commit}} AS said"""
+"""The columns of `feature_steps`, as far as tries at features have them."""
+
+
+def _turns(columns: Columns | None) -> str:
     """Return the query for the tries of a feature list, rechecks, and orders by people."""
+    names = "took_us, {'kind': given.kind, 'feature_id': given.feature_id, 'turn': given.turn} AS given, delta"
+    said = """{'status': said.status, 'note': said.note, 'duration_s': said.duration_s, 'result': said.result,
+        'verdict': said.verdict} AS said"""
+    typed = (
+        ""
+        if columns is None
+        else f" UNION ALL SELECT {_HEAD}, took_us, given, delta, said FROM ({columns.typed(_TYPED, 'is_turn')})"
+    )
     return f"""
+        all_turns AS (SELECT {_HEAD}, {names}, {said} FROM steps WHERE given IS NOT NULL{typed}),
         turns AS (
             SELECT {_HEAD}, given.kind AS kind, given.feature_id AS feature, nullif(given.turn, 0) AS turn,
                    given.kind <> 'recheck' AS is_try,
@@ -92,7 +120,7 @@ def _turns() -> str:
                    coalesce(right(said.verdict.evidence, {_SHORT}), said.note) AS reason, said.verdict.validator AS validator,
                    coalesce(said.verdict."commit", said.result."commit") AS "commit", said.duration_s AS duration_s,
                    coalesce(worked.agent_s, took_us.agent / 1e6) AS agent_s, nullif(said.result.tokens, 0) AS tokens
-            FROM steps LEFT JOIN worked USING (harness, step)
+            FROM all_turns LEFT JOIN worked USING (harness, step)
             WHERE given.kind IN ('turn', 'recheck', 'recover') AND given.feature_id IS NOT NULL AND said.status IS NOT NULL
         ),
         orders AS (

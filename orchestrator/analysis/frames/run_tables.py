@@ -87,7 +87,8 @@ def outline(run: Run) -> None:
     elif run not in _derived:
         rest = tuple(kind for kind in KINDS if kind not in _TOLD)
         read = run.source.own(_TOLD, {"cause": "VARCHAR", "id": "VARCHAR"}), run.source.sweep(rest, {})
-        run.carry_out(f"{_GATHERED} FROM ({' UNION ALL BY NAME '.join(read)}) GROUP BY harness, attempt")
+        both = " UNION ALL BY NAME ".join(f"({query})" for query in read)
+        run.carry_out(f"{_GATHERED} FROM ({both}) GROUP BY harness, attempt")
         _derive(run)
 
 

@@ -73,7 +73,7 @@ class Tries:
 
 def answer(run: Run, *, harness: str | None = None) -> Answer:
     """Return what was spent, and on what."""
-    run.expect("results")
+    run.expect()
     look(run)
     names = harnesses(run, harness)
     every, tries = _harnesses(run, harness), _tries(run, harness)

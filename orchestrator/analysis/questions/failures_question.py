@@ -49,6 +49,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
     Raises:
         UsageError: there is no such harness.
     """
+    run.expect(once=True)
     names = harnesses(run, harness)
     told = said(run, names)
     groups = grouped(event for name in names for event in _with_next(told.get(name, ())))

@@ -67,7 +67,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
     Raises:
         UsageError: there is no such harness.
     """
-    run.expect("loops")
+    run.expect()
     names = harnesses(run, harness)
     every: list[tuple[Any, ...]] = [(names[row[0] - 1], *row[1:]) for row in _found(run, names)]
     found = told_once(every)[:_MOST]

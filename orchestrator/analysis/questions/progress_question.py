@@ -39,7 +39,7 @@ _TRADING_NOTE = (
 
 def answer(run: Run, *, harness: str | None = None) -> Answer:
     """Return the progress of each harness."""
-    run.expect("results")
+    run.expect()
     lists, books = worked(run, harness), accounts(run, harness)
     kinds = {one.harness: one.what for one in lists} | {one.harness: "trading" for one in books}
     every = _harnesses(run, harness)

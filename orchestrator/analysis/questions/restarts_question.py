@@ -75,6 +75,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
     Raises:
         UsageError: there is no such harness.
     """
+    run.expect(once=True)
     names = harnesses(run, harness)
     told, ended = said(run, names), _attempts(run)
     found_storms = [storm for name in names for storm in storms(name, told.get(name, ()))]

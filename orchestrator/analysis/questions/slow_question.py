@@ -69,7 +69,7 @@ def answer(run: Run, *, harness: str | None = None, limit: int = MOST) -> Answer
     Raises:
         UsageError: there is no such harness.
     """
-    run.expect("work")
+    run.expect()
     gather(run)
     names = harnesses(run, harness)
     look(run)

@@ -28,6 +28,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
     Raises:
         UsageError: there is no such harness.
     """
+    run.expect(once=True)
     of_all, *each = tallies(run, harness)
     both = [of_all, *each] if len(each) > 1 else each
     latency = [(one.harness, *(one.work or _NONE), *(one.commit or _NONE)) for one in both if one.work or one.commit]

@@ -39,6 +39,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
     Raises:
         UsageError: there is no such harness.
     """
+    run.expect(once=True)
     found = all_spans(run, harness)
     rows = [
         (

@@ -49,6 +49,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
     Raises:
         UsageError: there is no such harness.
     """
+    run.expect(once=True)
     names = harnesses(run, harness)
     look(run)
     models = [(*row[:11], money(row[11]), row[12]) for row in run.rows(_MODELS, [names])]

@@ -1,182 +1,159 @@
-"""The program of a process that copies a range of a store's records into a Parquet file (`copied_columns.py`).
+"""The program of a process that copies a range of a store's records into two Parquet files (`copied_columns.py`).
 
-`body` has, for a step, only the fields that are needed of it, and the whole body for other records and where a field is of an
-unexpected type; `clean` has the same without its secrets, where there may be some.
+The file of the steps has the columns of `step_columns`. That of the other records has their bodies: `body`, and `clean`, the
+same without its secrets, where there may be some. Steps of which a field has an unexpected type are among the others.
 """
 
 from __future__ import annotations
 
 import gc
-import re
-import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from importlib import import_module
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, Protocol, cast
-from zlib import crc32
+from typing import Any, TypeAlias
 
 import msgspec
 
 from harnesses.redaction.prefilter import suspects
 from harnesses.redaction.redactor import redact, redact_text
+from orchestrator.analysis.sources.step_columns import Body, checksums, columns_of, read_body
 from orchestrator.codec import decode, encode_private
 from orchestrator.events import EARLIER_KINDS
 from orchestrator.store.sqlite.sqlite_file import open_reader
 
 _BATCH = 8192
+_ROW_GROUP = 8
+"""Batches that are written at once: DuckDB divides the work by such groups of rows."""
 _ROWS = """
-    SELECT seq, harness, epoch, attempt, step, time_us, kind, {body} AS body FROM records
-    WHERE seq BETWEEN ? AND ? ORDER BY seq
+    SELECT seq, harness, epoch, attempt, step, time_us, kind, body FROM records WHERE seq BETWEEN ? AND ? ORDER BY seq
 """
-_RAW = msgspec.Raw
-_NONE = msgspec.Raw()
+_SEQ, _HARNESS, _EPOCH, _ATTEMPT, _STEP, _TIME, _KIND, _BODY = range(8)
+_WORDS = ("run", "harness", "kind", "given_kind", "status", "validator", "risk", "drawdown", "latched")
+_Row: TypeAlias = tuple[Any, ...]
+_outputs = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-def _only(name: str, raw: str, nested: Mapping[str, type] | None = None) -> type:
-    """Return a type of objects of which these fields are kept as they are, and others are left out."""
-    fields: list[tuple[str, Any, Any]] = [(field, _RAW, _NONE) for field in raw.split()]
-    fields += [(field, type | None, None) for field, type in (nested or {}).items()]
-    return msgspec.defstruct(name, fields, omit_defaults=True, gc=False)
-
-
-_RESULTS: Mapping[str, type] = {
-    "input": _only("Input", "kind feature_id turn streamed task attempt bars"),
-    "output": _only(
-        "Output",
-        "status note duration_s events time equity cash drawdown risk latched positions fills adopted refused",
-        {"result": _only("Result", "tokens commit"), "verdict": _only("Verdict", "evidence validator commit")},
-    ),
-}
-"""All that the frames of ready-made harnesses read of `input` and `output`."""
-
-
-_DIGITS = bytes.maketrans(b"123456789", b"000000000")
-_NUMBER = re.compile(b"00+")
-
-
-class _Input(Protocol):
-    """What a body's input is read as."""
-
-    bars: msgspec.Raw
-
-
-class _Body(Protocol):
-    """What a step's body is read as, for `results`."""
-
-    input: _Input | None
-
-
-def copy(boot: Mapping[str, Any]) -> None:
-    """Copy the records that the parent process asks for."""
+def copy_alone(boot: Mapping[str, Any]) -> None:
+    """Copy the records that the parent process asks for, in a process that does nothing else."""
     # Nothing here is part of a cycle, and millions of values would be looked at again and again.
     gc.disable()
-    parquet: Any = import_module("pyarrow.parquet")
-    with closing(open_reader(Path(boot["store"]))) as db:
-        batches = _batches(db, frozenset(boot["parts"]), boot["first"], boot["last"])
-        first = next(batches)
-        words = ["run", "harness", "kind"]
-        with parquet.ParquetWriter(
-            boot["file"], first.schema, compression="lz4", use_dictionary=words, write_statistics=False
-        ) as file:
-            file.write_batch(first)
-            for batch in batches:
-                file.write_batch(batch)
+    copy(Path(boot["store"]), boot["first"], boot["last"], boot["steps"], boot["others"])
 
 
-def _batches(db: sqlite3.Connection, parts: frozenset[str], first: int, last: int) -> Iterator[Any]:
-    """Yield the records in columns; at least one batch."""
+def copy(store: Path, first: int, last: int, steps_file: str, others_file: str) -> None:
+    """Copy the records `first` to `last` into two files, which only this user can read.
+
+    Raises:
+        StoreError: the store cannot be read.
+        OSError: a file cannot be written.
+    """
+    with closing(open_reader(store)) as db, ExitStack() as files:
+        names = {number: redact_text(name) for number, name in db.execute("SELECT id, name FROM harnesses")}
+        runs = {(harness, epoch): run for harness, epoch, run in db.execute("SELECT harness, epoch, run FROM claims")}
+        table = _Table(names, runs)
+        db.text_factory = bytes
+        steps, others = (files.enter_context(closing(_File(path))) for path in (steps_file, others_file))
+        cursor = db.execute(_ROWS, (first, last))
+        while True:
+            rows = cursor.fetchmany(_BATCH)
+            made, bodies, rest = _divided(rows)
+            steps.add(table.of(made, has_kind=False) | columns_of(bodies))
+            others.add(table.of(rest, has_kind=True) | _bodies(rest))
+            if not rows:
+                return
+
+
+def _divided(rows: Sequence[_Row]) -> tuple[list[_Row], list[Body], list[_Row]]:
+    """Return the steps with their bodies, and the other records."""
+    steps, bodies, others = list[_Row](), list[Body](), list[_Row]()
+    for row in rows:
+        if row[_KIND] == b"step":
+            try:
+                bodies.append(read_body(row[_BODY]))
+            except msgspec.DecodeError:
+                others.append(row)
+            else:
+                steps.append(row)
+        else:
+            others.append(row)
+    return steps, bodies, others
+
+
+class _Table:
+    """Makes the columns that every record has."""
+
+    def __init__(self, names: Mapping[int, str], runs: Mapping[tuple[int, int], str]) -> None:
+        self._names, self._runs = names, runs
+
+    def of(self, rows: Sequence[_Row], *, has_kind: bool) -> dict[str, Any]:
+        arrow: Any = import_module("pyarrow")
+        columns = {
+            "seq": arrow.array(map(itemgetter(_SEQ), rows), arrow.int64()),
+            "timestamp": arrow.array(map(itemgetter(_TIME), rows), arrow.int64()).view(arrow.timestamp("us")),
+            "run": arrow.array([self._runs.get((row[_HARNESS], row[_EPOCH]), "") for row in rows], arrow.string()),
+            "harness": arrow.array([self._names.get(row[_HARNESS], "") for row in rows], arrow.string()),
+            "attempt": arrow.array(map(itemgetter(_ATTEMPT), rows), arrow.int32()),
+            "step": arrow.array(map(itemgetter(_STEP), rows), arrow.int64()),
+        }
+        if has_kind:
+            kinds = [row[_KIND].decode() for row in rows]
+            columns["kind"] = arrow.array([EARLIER_KINDS.get(kind, kind) for kind in kinds], arrow.string())
+        return columns
+
+
+def _bodies(rows: Sequence[_Row]) -> dict[str, Any]:
     arrow: Any = import_module("pyarrow")
-    names = {number: redact_text(name) for number, name in db.execute("SELECT id, name FROM harnesses")}
-    runs = {(harness, epoch): run for harness, epoch, run in db.execute("SELECT harness, epoch, run FROM claims")}
-    body = "body" if parts else "CASE WHEN kind <> 'step' THEN body END"
-    slim = _slim(parts)
-    db.text_factory = bytes
-    cursor = db.execute(_ROWS.format(body=body), (first, last))
-    rows = cursor.fetchmany(_BATCH)
-    while True:
-        seq, harness, epoch, attempt, step, time_us, stored, bodies = zip(*rows, strict=True) if rows else ((),) * 8
-        kind = [one.decode() for one in stored]
-        kept = [slim(body) if of == "step" else body for of, body in zip(kind, bodies, strict=True)]
-        same, similar, is_unchanged = _loops(kind, bodies) if "loops" in parts else ([None] * len(kind),) * 3
-        yield arrow.RecordBatch.from_pydict(
-            {
-                "seq": arrow.array(seq, arrow.int64()),
-                "timestamp": arrow.array(time_us, arrow.int64()).view(arrow.timestamp("us")),
-                "run": arrow.array([runs.get(claim, "") for claim in zip(harness, epoch, strict=True)], arrow.string()),
-                "harness": arrow.array([names.get(number, "") for number in harness], arrow.string()),
-                "attempt": arrow.array(attempt, arrow.int32()),
-                "step": arrow.array(step, arrow.int64()),
-                "kind": arrow.array([EARLIER_KINDS.get(one, one) for one in kind], arrow.string()),
-                "body": arrow.array(kept, arrow.string()),
-                "clean": arrow.array(_clean(kind, kept, with_steps="results" in parts), arrow.string()),
-                "same": arrow.array(same, arrow.int64()),
-                "similar": arrow.array(similar, arrow.int64()),
-                "is_unchanged": arrow.array(is_unchanged, arrow.bool_()),
-            }
-        )
-        if not (rows := cursor.fetchmany(_BATCH)):
-            return
-
-
-def _slim(parts: frozenset[str]) -> Callable[[bytes], bytes | None]:
-    """Return what makes the kept body of a step out of its body."""
-    raw = " ".join([*(["took_us consumed"] if "work" in parts else []), *(["delta"] if "results" in parts else [])])
-    if not raw:
-        return lambda body: None
-    read: Callable[[bytes], Any] = msgspec.json.Decoder(_only("Body", raw, _RESULTS if "results" in parts else {})).decode
-    write = msgspec.json.Encoder().encode
-
-    def slim(body: bytes) -> bytes:
-        try:
-            return write(read(body))
-        except msgspec.DecodeError:
-            return body
-
-    def slim_results(body: bytes) -> bytes:
-        try:
-            one = cast("_Body", read(body))
-        except msgspec.DecodeError:
-            return body
-        if one.input is not None and (bars := bytes(one.input.bars)):
-            # A slice of a market is needed only where there is a split in it, and then whole.
-            if bars.count(b'"split"') != bars.count(b'"split":"1"'):
-                return body
-            one.input.bars = _NONE
-        return write(one)
-
-    return slim_results if "results" in parts else slim
-
-
-def _clean(kind: Sequence[str], bodies: Sequence[bytes | None], *, with_steps: bool) -> list[bytes | None]:
-    """Return the bodies that may hold secrets without them, each in its place."""
-    clean: list[bytes | None] = [None] * len(bodies)
-    places = [place for place, body in enumerate(bodies) if body is not None and (with_steps or kind[place] != "step")]
-    texts = [str(bodies[place] or b"", "utf-8") for place in places]
+    bodies: list[bytes] = [row[_BODY] for row in rows]
+    texts = [str(body, "utf-8") for body in bodies]
+    clean: list[str | None] = [None] * len(bodies)
     for at in set(suspects(texts)):
-        clean[places[at]] = encode_private(redact(decode(texts[at]))).encode()
-    return clean
+        clean[at] = encode_private(redact(decode(texts[at])))
+    whole = [_outputs(body) if row[_KIND] == b"step" else {} for row, body in zip(rows, bodies, strict=True)]
+    absent = msgspec.Raw()
+    outputs, deltas = ([one.get(name, absent) for one in whole] for name in ("output", "delta"))
+    return {
+        "body": arrow.array(bodies, arrow.string()),
+        "clean": arrow.array(clean, arrow.string()),
+        **checksums(outputs, deltas),
+    }
 
 
-class _Made(msgspec.Struct, gc=False):
-    """What tells whether steps repeat themselves."""
+class _File:
+    """A Parquet file, to which columns are added."""
 
-    output: msgspec.Raw = _RAW(b"null")
-    delta: msgspec.Raw = _RAW(b"{}")
+    def __init__(self, path: str) -> None:
+        self._path, self._batches = path, list[Any]()
+        self._stream: Any = None
+        self._writer: Any = None
 
+    def add(self, columns: Mapping[str, Any]) -> None:
+        """Add columns; the first ones, which may be empty, define the schema."""
+        arrow: Any = import_module("pyarrow")
+        self._batches.append(arrow.RecordBatch.from_pydict(columns))
+        if len(self._batches) >= _ROW_GROUP:
+            self._write()
 
-_made = msgspec.json.Decoder(_Made).decode
+    def _write(self) -> None:
+        arrow: Any = import_module("pyarrow")
+        table = arrow.Table.from_batches(self._batches)
+        if self._writer is None:
+            parquet: Any = import_module("pyarrow.parquet")
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            self._stream = os.fdopen(descriptor, "wb")
+            words = [name for name in _WORDS if name in table.schema.names]
+            self._writer = parquet.ParquetWriter(
+                self._stream, table.schema, compression="lz4", use_dictionary=words, write_statistics=["seq"]
+            )
+        self._writer.write_table(table)
+        self._batches.clear()
 
-
-def _loops(kind: Sequence[str], bodies: Sequence[bytes]) -> tuple[list[int | None], list[int | None], list[bool | None]]:
-    """Return checksums of the outputs, of the outputs with each number as 0, and whether a step has changed nothing."""
-    places = [place for place, one in enumerate(kind) if one == "step"]
-    made = [_made(bodies[place]) for place in places]
-    outputs = [bytes(one.output) for one in made]
-    folded = _NUMBER.sub(b"0", b"\0".join(outputs).translate(_DIGITS)).split(b"\0")
-    same: list[int | None] = [None] * len(kind)
-    similar, is_unchanged = list(same), cast("list[bool | None]", list(same))
-    for place, one, output, numberless in zip(places, made, outputs, folded, strict=False):
-        same[place], similar[place] = crc32(output), crc32(numberless)
-        is_unchanged[place] = bytes(one.delta) in (b"{}", b"null")
-    return same, similar, is_unchanged
+    def close(self) -> None:
+        """Write what has been added."""
+        if self._batches:
+            self._write()
+        if self._writer is not None:
+            self._writer.close()
+            self._stream.close()

@@ -1,15 +1,8 @@
-"""A copy of a large store's records in columns, from which DuckDB answers: Parquet files in the temporary folder of a run.
+"""A copy of a store's records in columns, from which DuckDB answers: Parquet files, made by several processes.
 
-DuckDB reads a SQLite file with one thread, and takes ten times as long for a JSON body in it as for one in Parquet. So several
-processes (`column_process.py`) each copy a range of `seq`, with the parts of the steps' bodies that the questions need:
-
-(none)      who made each step, and when
-work        `took_us` and `consumed`
-results     what ready-made harnesses record, in `input`, `output` and `delta`
-loops       checksums of the outputs
-
-The bodies of all other records are copied whole. Invariants: the copy is made anew for each run that is opened, so it is never
-older than the run; it holds what the store holds, in a folder that only its owner can read, and is removed with the run.
+DuckDB reads a SQLite file with one thread, and takes ten times as long for a JSON body in it as for a column in Parquet. So
+processes (`column_process.py`) each copy a range of `seq`: the steps with the parts of their bodies that the questions need,
+and all other records whole. `store_summary.py` keeps copies for the next time.
 """
 
 from __future__ import annotations
@@ -18,87 +11,155 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from subprocess import DEVNULL
 
 import msgspec
-from attrs import frozen
+from attrs import asdict, frozen
 
-from orchestrator.analysis.sources.duckdb_session import quoted
-from orchestrator.analysis.sources.source_reading import RECORD, among, from_body, is_text, listed
+from orchestrator.analysis.sources.duckdb_session import named, quoted
+from orchestrator.analysis.sources.source_reading import RECORD, among, from_body, is_text, listed, structure_of
+from orchestrator.errors import StoreError
 
 LEAST = 20_000
 """Minimum number of records for a copy: for fewer, starting a process takes longer than reading them as they are."""
 SHARE = 25_000
 """Minimum number of records for a process."""
+FEW = 5_000
+"""Number of records up to which no process is started."""
 _MOST_PROCESSES = 8
 STEP_FIELDS = frozenset({"input", "output", "delta", "summary", "ticks", "governance", "took_us", "consumed"})
 """All fields that the body of a step can have; others are not searched for."""
+_HELD = frozenset({"took_us", "consumed"})
+"""Those that the columns have whole."""
+_STEP = "'step' AS kind"
 _BOOT = """
 import json, sys
 boot = json.loads(sys.argv[1])
 sys.path[:] = boot["path"]
-from orchestrator.analysis.sources.column_process import copy
-copy(boot)
+from orchestrator.analysis.sources.column_process import copy_alone
+copy_alone(boot)
 """
 
 
 @frozen
+class Range:
+    """The copy of the records `first` to `last`: a file of steps, and one of the others."""
+
+    first: int
+    last: int
+    steps: str
+    others: str
+
+
+@frozen
 class Columns:
-    """A finished copy."""
+    """A copy of all records that a run has."""
 
-    files: tuple[str, ...]
-    parts: frozenset[str]
-
-    def records(self, which: str) -> str:
-        """Return a query for `RECORD` of some records."""
-        return f"SELECT {listed(RECORD)} FROM {self._files} WHERE {which}"
+    ranges: tuple[Range, ...]
+    last_seq: int
+    """Later records are not read."""
 
     def holds(self, kinds: Sequence[str], fields: Mapping[str, str]) -> bool:
         """Return whether it has these fields of the bodies of records whole."""
-        held = frozenset(("took_us", "consumed")) if "work" in self.parts else frozenset[str]()
-        return "step" not in kinds or (fields.keys() & STEP_FIELDS) <= held
+        return "step" not in kinds or (fields.keys() & STEP_FIELDS) <= _HELD
 
     def own(self, kinds: Sequence[str], fields: Mapping[str, str]) -> str:
         """Return a query for `RECORD` and fields of the bodies."""
-        return f"SELECT {listed((*RECORD, *fields))} FROM ({self._read(kinds, fields)})"
+        read: list[str] = []
+        if "step" in kinds:
+            columns = ", ".join(f"{_column(name, type)} AS {named(name)}" for name, type in fields.items())
+            read.append(f"SELECT {self._head}{', ' * bool(columns)}{columns} FROM {self._steps}")
+        read.append(self._others(f"kind IN ({among(kinds)})", fields))
+        return " UNION ALL ".join(read)
+
+    def results(self, fields: Mapping[str, str], which: str = "true") -> str:
+        """Return a query for `RECORD` and fields of the steps, as `Source.results`.
+
+        Args:
+            which: condition on the columns; steps that have none are all among the result.
+        """
+        columns = ", ".join(
+            f"{named(name) if name in ('input', 'output', 'delta') else _column(name, type)} AS {named(name)}"
+            for name, type in fields.items()
+        )
+        rest = self._others("kind = 'step'", fields, as_text=True)
+        return f"SELECT {self._head}, {columns} FROM {self._steps} WHERE {which} UNION ALL {rest}"
+
+    def typed(self, columns: str, which: str) -> str:
+        """Return a query for columns of steps, see `step_columns`."""
+        return f"SELECT {self._head}, {columns} FROM {self._steps} WHERE {which}"
 
     def bodies(self, which: str) -> str:
         """Return a query for `RECORD` and the body of records other than steps."""
-        return (
-            f"SELECT {listed(RECORD)}, json(coalesce(clean, body)) AS body FROM {self._files} WHERE kind <> 'step' AND {which}"
-        )
+        body = "json(coalesce(clean, body)) AS body"
+        return f"SELECT {listed(RECORD)}, {body} FROM {self._rest} WHERE kind <> 'step' AND {which}"
 
     def loops(self) -> str:
         """Return a query for the checksums of outputs, and whether a step has changed nothing."""
-        return f"SELECT {listed(RECORD)}, same, \"similar\", is_unchanged FROM {self._files} WHERE kind = 'step'"
+        marks = 'same, "similar", is_unchanged'
+        return f"""
+            SELECT {self._head}, {marks} FROM {self._steps}
+            UNION ALL SELECT {listed(RECORD)}, {marks} FROM {self._rest} WHERE kind = 'step'
+        """
 
     @property
-    def _files(self) -> str:
-        return f"read_parquet([{', '.join(map(quoted, self.files))}])"
+    def _head(self) -> str:
+        return ", ".join(_STEP if name == "kind" else named(name) for name in RECORD)
 
-    def _read(self, kinds: Sequence[str], fields: Mapping[str, str]) -> str:
-        has_text = any(map(is_text, fields.values()))
-        text = "coalesce(clean, body) AS text" if has_text else "NULL::VARCHAR AS text"
-        rows = f"SELECT *, {text} FROM {self._files} WHERE kind IN ({among(kinds)})"
-        return f"SELECT *{from_body(fields, numbers='body', texts='text')} FROM ({rows})"
+    @property
+    def _steps(self) -> str:
+        return self._read([one.steps for one in self.ranges])
+
+    @property
+    def _rest(self) -> str:
+        return self._read([one.others for one in self.ranges])
+
+    def _read(self, files: Sequence[str]) -> str:
+        read = f"read_parquet([{', '.join(map(quoted, files))}])"
+        has_later = any(one.last > self.last_seq for one in self.ranges)
+        return f"(SELECT * FROM {read} WHERE seq <= {self.last_seq})" if has_later else read
+
+    def _others(self, which: str, fields: Mapping[str, str], *, as_text: bool = False) -> str:
+        text = "coalesce(clean, body) AS text" if any(map(is_text, fields.values())) else "NULL::VARCHAR AS text"
+        read = from_body(fields, numbers="body", texts="text")
+        casts = ", ".join(
+            f"{named(name)}::VARCHAR AS {named(name)}" if as_text and type == "JSON" else named(name)
+            for name, type in fields.items()
+        )
+        rows = f"SELECT *{read} FROM (SELECT * EXCLUDE (clean), {text} FROM {self._rest} WHERE {which})"
+        return f"SELECT {listed(RECORD)}{', ' * bool(casts)}{casts} FROM ({rows})"
 
 
-def copy_records(path: Path, first: int, last: int, parts: frozenset[str], folder: Path) -> Columns | None:
-    """Copy the records of a store, `first` to `last`; return None if a process has failed, and everything is read as it is."""
-    if "results" in parts:
-        parts |= {"work"}
-    processes = max(1, min(len(os.sched_getaffinity(0)), _MOST_PROCESSES, (last - first + 1) // SHARE))
-    bounds = [first + (last - first + 1) * place // processes for place in range(processes + 1)]
-    name = "-".join(("columns", *sorted(parts)))
-    files = tuple(str(folder / f"{name}-{place}.parquet") for place in range(processes))
-    boots = [
-        {"path": sys.path, "store": str(path), "first": begin, "last": end - 1, "parts": sorted(parts), "file": file}
-        for begin, end, file in zip(bounds, bounds[1:], files, strict=False)
-    ]
+def _column(name: str, type: str) -> str:
+    """Return the SQL for a field of a step, of this type."""
+    if name == "took_us":
+        parts = msgspec.json.decode(structure_of(type), type=dict[str, str])
+        made = ", ".join(f"{quoted(part)}: {named(part)}" for part in parts)
+        return f"CASE WHEN is_timed THEN {{{made}}} END"
+    return name if name == "consumed" else f"NULL::{type}"
+
+
+def copy_records(path: Path, first: int, last: int, folder: Path, name: str) -> tuple[Range, ...] | None:
+    """Copy the records of a store, `first` to `last`, into new files; return None if a process has failed.
+
+    Args:
+        name: what the names of the files begin with.
+    """
+    count = last - first + 1
+    processes = max(1, min(len(os.sched_getaffinity(0)), _MOST_PROCESSES, count // SHARE))
+    bounds = [first + count * place // processes for place in range(processes + 1)]
+    ranges = tuple(
+        Range(begin, end - 1, *(str(folder / f"{name}-{begin}-{kind}.parquet") for kind in ("steps", "others")))
+        for begin, end in pairwise(bounds)
+    )
+    if count <= FEW:
+        return ranges if _is_copied(path, ranges) else None
     running: list[subprocess.Popen[bytes]] = []
     try:
-        for boot in boots:
+        for one in ranges:
+            boot = {"path": sys.path, "store": str(path), **asdict(one)}
             words = [sys.executable, "-I", "-c", _BOOT, msgspec.json.encode(boot).decode()]
             running.append(subprocess.Popen(words, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL))
         is_whole = not any(process.wait() for process in running)
@@ -108,4 +169,15 @@ def copy_records(path: Path, first: int, last: int, parts: frozenset[str], folde
         for process in running:
             process.kill()
             process.wait()
-    return Columns(files, parts) if is_whole else None
+    return ranges if is_whole else None
+
+
+def _is_copied(path: Path, ranges: Sequence[Range]) -> bool:
+    from orchestrator.analysis.sources.column_process import copy
+
+    try:
+        for one in ranges:
+            copy(path, one.first, one.last, one.steps, one.others)
+    except (StoreError, OSError, ValueError):
+        return False
+    return True

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harnesses.redaction.redactor import redact_text
-from orchestrator.analysis.sources.copied_columns import LEAST, STEP_FIELDS, Columns, copy_records
+from orchestrator.analysis.sources.copied_columns import LEAST, STEP_FIELDS, Columns
 from orchestrator.analysis.sources.duckdb_session import cleaned, load_sqlite, named, quoted
 from orchestrator.analysis.sources.source_reading import RECORD, among, from_body, is_text, kind_of, listed
+from orchestrator.analysis.sources.store_summary import Summary
 from orchestrator.events import stored_kinds
 from orchestrator.store.file.open_files import read_no_more, reading_beside
 from orchestrator.store.sqlite.sqlite_file import open_reader, translated
@@ -50,6 +51,7 @@ class StoreSource:
             names = [name for (name,) in db.execute("SELECT name FROM harnesses")]
         self._records = "records"
         self._columns: Columns | None = None
+        self._kept: Summary | None = None
         self._secret_names = [(name, shown) for name in names if (shown := redact_text(name)) != name]
 
     def prepare(self, db: DuckDBPyConnection) -> None:
@@ -64,20 +66,19 @@ class StoreSource:
         """The copy that queries read, if there is one."""
         return self._columns
 
-    def copy_columns(self, parts: frozenset[str], folder: Path) -> bool:
-        """Copy a large store into columns, with these parts of steps; return whether queries have changed.
+    def copy_columns(self, folder: Path, *, is_kept: bool = False) -> bool:
+        """Copy a large store into columns, or use a copy that was kept; return whether queries have changed.
 
         Args:
-            parts: see `copied_columns`.
-            folder: where the copy is kept; whoever calls this removes it.
+            folder: where a copy is that cannot be kept; whoever calls this removes it.
+            is_kept: whether to copy only if the copy can be kept beside the store.
         """
-        has = self._columns.parts if self._columns is not None else None
-        if self._last_seq - self._first_seq + 1 < LEAST or (has is not None and parts <= has):
+        if self._columns is not None or self._db is None or self._last_seq - self._first_seq + 1 < LEAST:
             return False
-        columns = copy_records(self._path, self._first_seq, self._last_seq, parts | (has or frozenset[str]()), folder)
-        if columns is None or self._db is None:
+        self._kept = Summary(self._path, folder)
+        self._columns = self._kept.columns(self._first_seq, self._last_seq, is_kept=is_kept)
+        if self._columns is None:
             return False
-        self._columns = columns
         self._db.execute(f"SET threads = {len(os.sched_getaffinity(0))}")
         return True
 
@@ -87,8 +88,8 @@ class StoreSource:
         return self._of(kinds, fields, self._rows)
 
     def results(self, fields: Mapping[str, str]) -> str:
-        if self._columns is not None and "results" in self._columns.parts:
-            return self._columns.own(("step",), fields)
+        if self._columns is not None:
+            return self._columns.results(fields)
         return self.own(("step",), fields)
 
     def sweep(self, kinds: Sequence[str], fields: Mapping[str, str]) -> str:
@@ -108,7 +109,7 @@ class StoreSource:
 
     def loops(self) -> str | None:
         """Return a query for the checksums of the outputs of steps; None if there is no copy that has them."""
-        return self._columns.loops() if self._columns is not None and "loops" in self._columns.parts else None
+        return self._columns.loops() if self._columns is not None else None
 
     def near(self, harness: str, first: int, last: int) -> StoreSource:
         """Return a source of the steps and effects of some steps of one harness alone, found by the store's indexes."""
@@ -132,6 +133,8 @@ class StoreSource:
     def close(self) -> None:
         read_no_more(self._path, self._move)
         self._db = None
+        if self._kept is not None:
+            self._kept.close()
         if self._copy is not None:
             self._copy.cleanup()
 

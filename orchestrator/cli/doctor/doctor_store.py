@@ -170,7 +170,7 @@ def files(store: Path) -> Iterator[Check]:
 
 def permissions(store: Path) -> Iterator[Check]:
     """Look who else can read it, or change it."""
-    beside = [Path(f"{store}{end}") for end in ("", "-wal", "-head", "-latch", "-files")]
+    beside = [Path(f"{store}{end}") for end in ("", "-wal", "-head", "-latch", "-files", "-summary")]
     modes = {path: stat.S_IMODE(path.stat().st_mode) for path in beside if path.exists()}
     changed = [path for path, mode in modes.items() if mode & 0o002]
     read = [path for path, mode in modes.items() if mode & 0o004 and not path.is_dir()]

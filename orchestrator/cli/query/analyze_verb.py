@@ -184,7 +184,7 @@ def _answers(run: Run, other: Run | None, wanted: Asked, shape: Shape) -> Iterat
         raise UsageError(f"{wanted.question} takes nothing after it: expected options, got {wanted.arguments[0]!r}")
     store = wanted.runs[0] if isinstance(run.source, StoreSource) else None
     if wanted.question == REPORT:
-        run.expect("results", "loops")
+        run.expect()
     for name in names:
         if name not in QUESTIONS:
             raise UsageError(f"the question {name!r} cannot be answered yet: expected one of {', '.join(QUESTIONS)}")

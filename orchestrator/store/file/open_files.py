@@ -27,8 +27,8 @@ from orchestrator.store.file.schema_shape import Connection
 _Identity: TypeAlias = tuple[int, int]
 
 _DESCRIPTORS = Path("/proc/self/fd")
-_BESIDE = ("-wal", "-shm", "-journal")
-"""Suffixes of the files that SQLite keeps beside a store."""
+_BESIDE = ("-wal", "-shm", "-journal", "-summary")
+"""Suffixes of what SQLite and analysis keep beside a store."""
 _lock = threading.RLock()
 _written: dict[_Identity, list[Path]] = {}
 _open: weakref.WeakSet[Writing] = weakref.WeakSet()
@@ -108,7 +108,7 @@ def is_written(path: Path) -> bool:
 
 
 def is_beside_store(path: Path) -> bool:
-    """Return whether SQLite keeps this file beside a store, judged by its name, or by the stores that this process writes."""
+    """Return whether this file is kept beside a store, judged by its name, or by the stores that this process writes."""
     for end in _BESIDE:
         if path.name.endswith(end) and path.name != end and path.with_name(path.name.removesuffix(end)).exists():
             return True

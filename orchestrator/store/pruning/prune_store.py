@@ -6,7 +6,7 @@ and verifies, and records how far it was pruned (`residue.py`). A program runnin
     look      find which steps of each harness must be kept
     say       record who prunes what. After that, everything existing is under seals, and the head is on disk
     take      a few seals at a time: check each against its records, delete what is removed, put the rest under a residue
-    files     remove the files with large values that no record names any more
+    files     remove the files with large values that no record names any more, and the summary, which has what was removed
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from orchestrator.codec import encode
 from orchestrator.errors import StoreBusy, StoreCorrupt
 from orchestrator.store.file.schema import INDEX_NEW
 from orchestrator.store.file.schema_shape import Connection
+from orchestrator.store.file.summary_folder import remove_summary
 from orchestrator.store.file.value_files import files_folder, named_files, unnamed
 from orchestrator.store.integrity.chain_head import head_path
 from orchestrator.store.integrity.residue import NOT_PRUNED, Base, note_gone, read_base
@@ -178,6 +179,7 @@ class _Pruner:
                 time.sleep(max(_BREATH_S, time.monotonic() - began))
         finally:
             self._seals.close()
+            remove_summary(self._store)
         pruned.base = read_base(self._db)
         _count_files(pruned, self._remove_files())
         return pruned

@@ -15,7 +15,7 @@ from attrs import astuple
 from orchestrator import Orchestrator, analysis
 from orchestrator.analysis.frames.analysis_run import Run
 from orchestrator.analysis.questions import QUESTIONS
-from orchestrator.analysis.sources import StoreSource, copied_columns, store_source
+from orchestrator.analysis.sources import StoreSource, copied_columns, store_source, store_summary
 from orchestrator.analysis.sources.copied_columns import Columns
 from orchestrator.store import SqliteStore
 from orchestrator.store.store_protocol import Claim
@@ -63,9 +63,11 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture
 def copying(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Copy small stores, too, by two processes."""
+    """Copy small stores, too, by two processes, into the folder of the run."""
     monkeypatch.setattr(store_source, "LEAST", 1)
     monkeypatch.setattr(copied_columns, "SHARE", 10)
+    monkeypatch.setattr(copied_columns, "FEW", 1)
+    monkeypatch.setattr(store_summary, "usable_folder", lambda store: None)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
 
 
@@ -82,7 +84,7 @@ def rounded(value: Any) -> Any:
 
 def test_answers_from_a_copy_are_those_from_the_store(store: Path, copying: None, monkeypatch: pytest.MonkeyPatch) -> None:
     with analysis.open(store) as run:
-        run.expect("results", "loops")
+        run.expect()
         copied = answers(run)
         assert copy_of(run) is not None
     monkeypatch.setattr(store_source, "LEAST", 1 << 30)
@@ -95,19 +97,20 @@ def test_a_frame_says_the_same_before_and_after_a_copy(store: Path, copying: Non
     with analysis.open(store) as run:
         names = ("steps", "features", "trades", "equity", "effects", "attempts", "harnesses", "events", "records")
         before = [run.rows(f"SELECT * FROM {name} ORDER BY ALL") for name in names]
-        run.expect("results", "loops")
+        run.expect()
         assert [run.rows(f"SELECT * FROM {name} ORDER BY ALL") for name in names] == before
 
 
 def test_a_copy_is_for_its_owner_alone_and_goes_with_the_run(asked: Path, copying: None) -> None:
     with analysis.open(asked / "run.db") as run:
-        run.expect("work")
+        run.expect()
         copied = copy_of(run)
         assert copied is not None
-        folder = Path(copied.files[0]).parent
+        files = [Path(file) for one in copied.ranges for file in (one.steps, one.others)]
+        folder = files[0].parent
         assert folder.stat().st_mode & 0o077 == 0
-        assert len(copied.files) == 2
-        assert all(Path(file).parent == folder != asked for file in copied.files)
+        assert [file.stat().st_mode & 0o777 for file in files] == [0o600] * 4
+        assert all(file.parent == folder != asked for file in files)
     assert not folder.exists()
 
 
