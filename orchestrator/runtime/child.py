@@ -241,6 +241,7 @@ class Child:
             orders.control, self.harness.runs_as = None, None
             if self._carried.is_starting:
                 self._context.burst.has_begun()
+            self._context.burst.has_ended()
             record.settle_pending()
             if orders.then is not None:
                 orders.then()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import trio
@@ -62,6 +63,29 @@ async def test_every_harness_of_a_burst_that_is_cancelled_has_an_outcome(autojum
                 orchestrator.start(Scripted(forever), name=f"h{number}")
             scope.cancel()
     assert {handle.outcome is not None for handle in orchestrator.handles} == {True}
+
+
+def test_objects_are_made_old_in_a_burst_of_ends_and_not_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a program whose harnesses end all the time would never have its garbage collected."""
+    clock = MockClock()
+    monkeypatch.setattr("orchestrator.runtime.start_burst.time", SimpleNamespace(monotonic=clock.current_time))
+    clock.jump(1000)
+    burst = StartBurst()
+
+    def is_made_old(ends: int) -> bool:
+        new = [[object()]]
+        for _ in range(ends):
+            burst.has_ended()
+        return any(one is new for one in gc.get_objects(generation=2))
+
+    assert not is_made_old(_PORTION)
+    assert is_made_old(1)
+    for _ in range(40):
+        clock.jump(1)
+        burst.has_ended()
+    assert not is_made_old(_PORTION)
+    clock.jump(2)
+    assert is_made_old(_PORTION + 1)
 
 
 @pytest.mark.parametrize("frozen", [False, True])
