@@ -231,6 +231,7 @@ class Child:
                     actor = await self._begin()
                     exit = await actor.run()
                     orders.end_attempt()
+                    self._context.burst.has_ended()
                     await self._settle(exit)
         except BaseException as error:
             cancelled, rest = parted(error)

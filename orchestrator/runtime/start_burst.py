@@ -35,7 +35,7 @@ class StartBurst:
     """Harnesses that were started, and whose first attempt has not begun."""
     _waiting: deque[Callable[[], object]] = field(factory=deque[Callable[[], object]])
     _ended: int = 0
-    """Harnesses that have ended without a pause between."""
+    """Attempts and harnesses that have ended without a pause between."""
     _last_end: float = 0.0
     _starts_until: float = 0.0
     """Time until which the collector is spared for the starts, seconds on the monotonic clock."""
@@ -78,7 +78,7 @@ class StartBurst:
                 self._waiting.popleft()()
 
     def has_ended(self) -> None:
-        """Count a harness that has ended."""
+        """Count an attempt, or a harness, that has ended."""
         now = time.monotonic()
         if now - self._last_end > _PAUSE_S:
             self._ended, self._ends_until = 0, now + _LONGEST_S
