@@ -142,7 +142,7 @@ function folded(opened, title, fill, isOpen = false) {
 function attempt(name, one, opened) {
   const said = words(one.status);
   return el("section", { class: `card ${one.passed ? "ok" : one.passed === false ? "bad" : ""}`, "data-step": one.step },
-    el("p", {}, el("strong", {}, `Try ${one.number || "–"}: ${said}`), " ", commit(one.commit), one.branch ? el("code", {}, ` ${one.branch}`) : ""),
+    el("p", {}, el("strong", {}, one.number ? `Try ${one.number}: ${said}` : said[0].toUpperCase() + said.slice(1)), " ", commit(one.commit), one.branch ? el("code", {}, ` ${one.branch}`) : ""),
     el("p", { class: "soft" }, `step ${one.step.toLocaleString("en")}, ${clock(one.time)}; ${cost({ ...one })}`),
     one.evidence.length ? folded(opened, "Evidence", () => one.evidence.map(evidence)) : one.note ? el("p", {}, one.note) : null,
     one.message ? folded(opened, "What the agent said", () => [el("pre", {}, shown(one.message))]) : null,

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import trio
+from attrs import evolve
 
 from harnesses import Agent
 from harnesses.agent import AgentRun
 from harnesses.coding import CodingHarness
+from harnesses.coding.workplace.coding_harness import DEFAULT_POLICY
 from harnesses.features import NoHealthCheck
 from harnesses.features.feature import TurnResult
 from harnesses.features.feature_record import Assignment, FeatureState
@@ -71,6 +73,8 @@ def coding(folder: Path) -> CodingHarness:
         workspace=folder / "space",
         health_check=NoHealthCheck(),
         confirmations=1,
+        # Rechecks are of a random sample.
+        policy=evolve(DEFAULT_POLICY, recheck_sample=0, recheck_all_at_end=False),
     )
 
 
