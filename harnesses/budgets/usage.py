@@ -159,6 +159,10 @@ AGENTS = "agents"
 """Pool `agents/NAME` accumulates the reported usage of all agents of a harness. It has no limits."""
 THREAD = "thread/"
 """Prefix of the accounts of single conversations. They are hidden, since each of their tokens is in a pool as well."""
+DECLARED = "declared/"
+"""Prefix of the accounts that keep what a program has declared for a pool whose limits an operator has changed. Hidden."""
+HIDDEN = (THREAD, DECLARED)
+"""Prefixes of accounts that are not shown."""
 WARNED_AT = Decimal("0.8")
 """The part of a limit at which a warning is issued, once."""
 

@@ -2,7 +2,8 @@
 
     GET  /metrics                     metrics in Prometheus text format
     GET  /status                      the same as `orchestrator status --json`
-    POST /harnesses/NAME/pause        pause it at its next step boundary
+    POST /harnesses/NAME/pause        pause it at its next step boundary; `?hard=1` cancels the step in progress, and makes
+                                      it again when the harness is resumed
     POST /harnesses/NAME/resume       let it continue
     POST /harnesses/NAME/stop         stop it; `?grace_s=2` sets its grace period
     POST /harnesses/NAME/start        start it again, if it has ended
@@ -129,7 +130,8 @@ class Api:
     async def _order(self, name: str, verb: str, request: Request) -> Response:
         try:
             check_name(name)
-            grace_s = _grace_of(request, verb)
+            is_hard = verb == "pause" and request.options.get("hard") == "1"
+            grace_s = 0.0 if is_hard else _grace_of(request, verb)
         except UsageError as error:
             return refusal(400, str(error))
         handle = self._find(name)
@@ -142,10 +144,12 @@ class Api:
             return refusal(
                 409, f"harness {name!r} has ended ({handle.status.value}): expected one that runs; `{hint}` runs it"
             )
-        order = _give_order(handle, verb, grace_s)
         done = False
         with trio.move_on_after(_WAIT_S):
-            await order
+            await _give_order(handle, verb, grace_s)
+            if is_hard and self.restart is not None:
+                # The next attempt begins paused.
+                handle = await self.restart(name, grace_s)
             done = True
         return answered(200 if done else 202, {**_fields(handle), "done": done})
 

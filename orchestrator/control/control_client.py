@@ -156,6 +156,24 @@ def order(store: Path, name: str, verb: str, options: str = "") -> Reply | None:
     return reply
 
 
+def question(store: Path, name: str, asked: str, body: str, wait_s: float = 0.0) -> Reply | None:
+    """Put a question to the program that runs a harness; None if no program is running on the store.
+
+    Args:
+        asked: `ask`, `query` or `check`, with its options.
+        body: JSON.
+        wait_s: seconds that the response may take in addition to the usual limit.
+
+    Raises:
+        UsageError: programs are running, and none responded.
+    """
+    reply: Reply | None = None
+    for reply in ask_all(store, "POST", f"/harnesses/{quote(name, safe='')}/{asked}", body.encode(), wait_s=wait_s):
+        if reply.status != 404:
+            break
+    return reply
+
+
 def _ask(path: Path, owner: int, method: str, target: str, body: bytes, wait_s: float) -> Reply:
     if path.lstat().st_uid not in _trusted(owner):
         raise _foreign()

@@ -216,12 +216,17 @@ ApprovalOperation: TypeAlias = Ask | Respond | TakeUp
 class Fund:
     """Set the limits of a pool, creating it if it is new. Amounts already spent still count.
 
+    What an operator sets holds, over restarts of the program, until a program declares other limits than it did before.
+
     Result: the `seq` of the record; 0 if nothing has changed.
     """
 
     pool: str
     budget: Budget
     time_us: int
+    by: str = ""
+    """The operator who sets them; empty if a program declares them."""
+    reason: str = ""
 
 
 @frozen

@@ -18,7 +18,7 @@ from attrs import evolve, field, frozen
 
 from harnesses.budgets.budget import FIELDS
 from harnesses.budgets.pools import Account
-from harnesses.budgets.usage import AGENTS, THREAD
+from harnesses.budgets.usage import AGENTS, HIDDEN
 from harnesses.effects.effect import EffectOutcome
 from orchestrator.lifecycle import Status
 from orchestrator.recording.histogram import Histogram
@@ -217,7 +217,7 @@ def _of_budgets(accounts: Mapping[str, Account]) -> Iterator[Family]:
     used: list[Sample] = []
     for pool, account in accounts.items():
         kind, _, harness = pool.partition("/")
-        if pool.startswith(THREAD):
+        if pool.startswith(HIDDEN):
             continue
         if kind == AGENTS:
             amounts = ((name, float(getattr(account.spent, name))) for name in FIELDS)

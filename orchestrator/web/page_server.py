@@ -17,8 +17,8 @@ from orchestrator.control.control_server import JSON, Limits, Request, Response,
 from orchestrator.control.run_services import Address
 from orchestrator.web.access import SAFE_HEADERS, Access
 from orchestrator.web.record_events import CONTENT_TYPE, Wanted, events
-from orchestrator.web.site import Site
-from orchestrator.web.site_routes import PREFIX, find, openapi, respond_to
+from orchestrator.web.site_routes import PREFIX, answer_to, find, openapi, respond_to
+from orchestrator.web.store_folder import StoreFolder
 
 LIMITS = Limits(connections=256, body_bytes=1_048_576)
 _KINDS: Mapping[str, str] = {
@@ -38,11 +38,11 @@ class PageServer:
     """Answers the requests of browsers and programs.
 
     Args:
-        site: what is told.
+        stores: what is told.
         access: who may ask.
     """
 
-    site: Site
+    stores: StoreFolder
     access: Access
     _threads: trio.CapacityLimiter = field(factory=lambda: trio.CapacityLimiter(_READERS))
 
@@ -62,13 +62,15 @@ class PageServer:
         match request.parts:
             case ("api", "openapi.json"):
                 return Response(200, openapi().encode(), JSON)
+            case ("api", "stores") if request.method == "GET":
+                return await self._in_thread(partial(answer_to, self.stores.stores))
             case ("api", "events"):
-                return self._events(request)
+                return await self._in_thread(partial(answer_to, partial(self._events, request)))
             case ("api", *parts):
                 found = find(request.method, tuple(parts))
                 if isinstance(found, Response):
                     return found
-                return await self._in_thread(partial(respond_to, self.site, request, *found))
+                return await self._in_thread(partial(respond_to, self.stores, request, *found))
             case (name,) if request.method in ("GET", "HEAD"):
                 return _file(name or "index.html")
             case _:
@@ -81,8 +83,9 @@ class PageServer:
         if not (after.isdecimal() and (behind.isdecimal() or not behind)):
             return refusal(400, f"events: expected whole numbers as after and behind, got {after!r:.50} and {behind!r:.50}")
         kinds = tuple(filter(None, options.get("kinds", "").split(",")))
+        site = self.stores.site(options.get("store", ""))
         wanted = Wanted(int(after), options.get("harness", ""), kinds, int(behind) if behind else None)
-        return Response(200, b"", CONTENT_TYPE, stream=lambda: events(self.site, wanted))
+        return Response(200, b"", CONTENT_TYPE, stream=lambda: events(site, wanted))
 
     async def _in_thread(self, function: Callable[[], Response]) -> Response:
         return await trio.to_thread.run_sync(function, limiter=self._threads, abandon_on_cancel=True)

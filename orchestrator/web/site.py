@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
@@ -10,6 +11,7 @@ from typing import Any
 
 from attrs import define, field
 
+from harnesses.timing.clock import now_s
 from orchestrator.codec import decode
 from orchestrator.control.control_client import ask_soon
 from orchestrator.errors import UsageError
@@ -18,6 +20,7 @@ from orchestrator.history.past_reader import find_harness
 from orchestrator.history.state_differences import between
 from orchestrator.history.turn_transcripts import transcripts
 from orchestrator.kill_switch import KillSwitch
+from orchestrator.lifecycle import Status
 from orchestrator.operating.approval_answers import approval_fields
 from orchestrator.operating.effect_outcomes import effect_fields, known_effects
 from orchestrator.operating.pool_accounts import account_fields, read_accounts
@@ -30,6 +33,7 @@ from orchestrator.text.json_text import stamp_us
 from orchestrator.text.step_lines import output_line
 from orchestrator.text.value_lines import step_fields
 from orchestrator.web.fleet import Fleet, Row
+from orchestrator.web.histories import Histories
 from orchestrator.web.needs import Need, needs
 from orchestrator.web.ready_views import ReadyViews
 
@@ -41,6 +45,8 @@ _MOST = 500
 """Steps and records that one answer has at most."""
 LIFECYCLE = (*stored_kinds(event.kind for event in EVENTS), "latch", "migrated", "settled", "loop_blocked")
 """Kinds of records that tell how a harness came to where it is."""
+_PERIOD = re.compile(r"([0-9.e+-]+) s(?: from |$)")
+"""The period in the name that a ticker has by default."""
 _RECENT = 200
 """Steps whose times tell the usual duration of a step."""
 
@@ -60,6 +66,7 @@ class Site:
     reader: SqliteReader = field(init=False)
     fleet: Fleet = field(init=False)
     views: ReadyViews = field(init=False)
+    histories: Histories = field(init=False)
     _lives: Mapping[str, Live] = field(factory=dict[str, Live])
     _lives_at: float = -_LIVE_S
 
@@ -68,6 +75,7 @@ class Site:
         self.reader.last_seq()  # refuses what is not there, and what is no store
         self.fleet = Fleet(self._status, self.reader.last_seq)
         self.views = ReadyViews(self.reader)
+        self.histories = Histories(self.reader)
 
     def close(self) -> None:
         self.reader.close()
@@ -118,6 +126,7 @@ class Site:
             **row,
             "is_live": bool(self.lives()),
             "kind": self.views.kinds.of(name),
+            "last_seq": self.reader.last_seq(),
             "last_event": record.event,
             "children": [child.name for child in children if child.harness == name],
             **_pace(times),
@@ -172,6 +181,19 @@ class Site:
         """Return the state of a harness after a step; 0 is before the first."""
         return decode(self.reader.state_at(name, number))
 
+    def state_after(self, name: str, number: int | None) -> dict[str, Any]:
+        """Return the state of a harness after a step, or after its last one, with its number.
+
+        Raises:
+            UnknownHarness: there is no such harness.
+            UsageError: it has no such step.
+        """
+        last = find_harness(self.reader, name).current_step
+        step = last if number is None else number
+        if step > last:
+            raise UsageError(f"harness {name!r} has no step {step}: expected one from 0 to {last}")
+        return {"harness": name, "step_number": step, "state": self.state(name, step)}
+
     def transcripts(self, name: str, step: int | None) -> list[dict[str, Any]]:
         """Return the turns of a harness's agents, those of a step or the newest, with what was said."""
         return [
@@ -205,8 +227,47 @@ class Site:
             for record in reversed(self.reader.records_of(name, ("output",), limit=_MOST))
         ]
 
+    def messages(self, name: str) -> dict[str, Any]:
+        """Return the messages to a harness: those that wait in its mailbox, and the newest ones of all, newest first."""
+        waiting = self.reader.mailbox(name, limit=_MOST)
+        received = self.reader.records_of(name, ("message",), limit=_MOST)
+        return {
+            "waiting": [one.seq for one in waiting],
+            "messages": [
+                {"seq": record.seq, "timestamp": stamp_us(record.time_us), **decode(record.body)} for record in received
+            ],
+        }
+
+    def waits(self, name: str) -> list[dict[str, Any]]:
+        """Return what a harness waits for, or will, with the seconds that are left: ticks, approvals, replies, a restart."""
+        record, now = find_harness(self.reader, name), now_s()
+        rows = self.reader.step_rows(name, after=record.current_step - 1, limit=1) if record.current_step else []
+        ticks: dict[str, tuple[int, float]] = decode(rows[0].body).get("ticks", {}) if rows else {}
+        found: list[dict[str, Any]] = [
+            {"what": f"tick {number + 1} of {ticker}", "since": due, "left_s": _next_due(ticker, due, now)}
+            for ticker, (number, due) in ticks.items()
+        ]
+        found += [
+            {"what": f"an answer to {one['summary'] or one['key']}", "since": None, "left_s": one["left_s"] or None}
+            for one in self.approvals(name=name)
+        ]
+        found += [
+            {"what": f"a reply to the request of {one.sender}", "since": None, "left_s": one.deadline_us / 1e6 - now}
+            for one in self.reader.mailbox(name, limit=_MOST)
+            if one.deadline_us
+        ]
+        if record.status is Status.BACKING_OFF:
+            found.append({"what": "its next attempt", "since": None, "left_s": float(record.event.get("due", 0)) - now})
+        return found
+
     def _status(self) -> Iterator[str]:
         return json_status(self.reader, self.lives())
+
+
+def _next_due(ticker: str, due: float, now: float) -> float | None:
+    """Return the seconds until a ticker's next tick; None if its name does not tell its period."""
+    period = _PERIOD.match(ticker)
+    return None if period is None else round(due + float(period[1]) - now, 1)
 
 
 def _pace(times: list[int]) -> dict[str, Any]:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from harnesses.data.record_size import MAX_RECORD_BYTES
+from harnesses.messages.requests import ASK_TIMEOUT_S
 from orchestrator.codec import encode
 from orchestrator.control.control_client import order as give_order
+from orchestrator.control.control_client import question
 from orchestrator.control.control_server import Response, answered, refusal
 from orchestrator.errors import UsageError
+from orchestrator.history.forking import fork
 from orchestrator.history.past_reader import find_harness
 from orchestrator.operating.approval_answers import asker_to_reopen, respond
 from orchestrator.operating.effect_outcomes import AS, settle
 from orchestrator.operating.kill_switch_orders import switch_fields, turn
 from orchestrator.operating.operator_messages import post
+from orchestrator.operating.pool_accounts import set_limits
 from orchestrator.text.command_hints import command
 from orchestrator.web.site import Site
 
 ORDERS: Mapping[str, str] = {
-    "pause": "Hold it at its next step boundary.",
     "resume": "Let it continue.",
     "stop": "Stop it at its next step boundary.",
     "start": "Start it again, if it has ended.",
@@ -31,10 +34,12 @@ ANSWERS: Mapping[str, tuple[str, str]] = {
     "reopen": ("reopened", "Have a denied or expired request asked again."),
 }
 """Verbs, each with the verdict that is recorded."""
+MOST_S = 600.0
+"""Limit on the seconds that a question waits for its reply."""
 _NOT_RUNNING = "no program runs {name!r}, so it did not get the order to {verb}: expected one; start it with `{how}`"
 
 
-def order(site: Site, name: str, verb: str) -> Response:
+def order(site: Site, name: str, verb: str, options: str = "") -> Response:
     """Give an order to the program that runs a harness, and return what it says.
 
     Raises:
@@ -42,10 +47,60 @@ def order(site: Site, name: str, verb: str) -> Response:
         UsageError: programs run on the store, and none of them answers.
     """
     find_harness(site.reader, name)
-    reply = give_order(site.path, name, verb)
+    reply = give_order(site.path, name, verb, options)
     if reply is None or reply.status == 404:
         return refusal(409, _NOT_RUNNING.format(name=name, verb=verb, how=command(site.path, "run", "FILE")))
     return answered(reply.status, reply.fields)
+
+
+def pause(site: Site, name: str, body: Mapping[str, Any]) -> Response:
+    """Pause a harness; `hard` cancels the step in progress, which is made again when it goes on."""
+    return order(site, name, "pause", "?hard=1" if _flag(body, "hard") else "")
+
+
+def ask(site: Site, name: str, body: Mapping[str, Any]) -> dict[str, Any] | Response:
+    """Ask a harness that runs, and return its reply.
+
+    Raises:
+        UnknownHarness: there is no such harness.
+        UsageError: there is no message, or no program answers.
+    """
+    timeout_s = body.get("timeout_s", ASK_TIMEOUT_S)
+    if "message" not in body or not isinstance(timeout_s, int | float) or not 0 < timeout_s <= MOST_S:
+        raise UsageError(f"ask: expected a field `message`, and timeout_s up to {MOST_S:g}, got {timeout_s!r:.100}")
+    find_harness(site.reader, name)
+    reply = question(site.path, name, f"ask?timeout_s={timeout_s}", encode(body["message"]), timeout_s)
+    if reply is None or reply.status == 404:
+        return refusal(409, _NOT_RUNNING.format(name=name, verb="answer", how=command(site.path, "run", "FILE")))
+    return answered(reply.status, reply.fields)
+
+
+def make_fork(site: Site, name: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Make a new harness from another one, up to a step.
+
+    Raises:
+        UnknownHarness: there is no such harness.
+        UsageError: it has no such step, or the new name is taken or cannot be one.
+    """
+    step, to = body.get("step"), _text(body, "as")
+    if type(step) is not int or step < 0 or not to:
+        raise UsageError(f"fork: expected `step`, a whole number, and `as`, a name, got {step!r:.100} and {to!r:.100}")
+    made = fork(str(site.path), name, step, to=to, model=_text(body, "model"))
+    return {"harness": made.name, "origin": made.origin, "step_number": made.step, "seq": made.seq}
+
+
+def set_budget(site: Site, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Set limits of a budget.
+
+    Raises:
+        UsageError: there is no such budget, or no such limit.
+    """
+    limits = body.get("limits")
+    if not isinstance(limits, dict):
+        raise UsageError(f"budget: expected an object of limits, got {limits!r:.100}")
+    named = {str(name): limit for name, limit in cast(dict[object, object], limits).items()}
+    pool, by, reason = (_text(body, field) for field in ("pool", "by", "reason"))
+    return set_limits(str(site.path), pool, named, by=by or None, reason=reason).fields
 
 
 def answer(site: Site, id: str, verdict: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,6 +153,13 @@ def turn_switch(site: Site, body: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(body.get("on"), bool):
         raise UsageError(f"kill-switch: expected a field `on`, true or false, got {body.get('on')!r:.100}")
     return switch_fields(turn(str(site.path), _text(body, "harness") or None, on=body["on"], reason=_text(body, "reason")))
+
+
+def _flag(body: Mapping[str, Any], name: str) -> bool:
+    value = body.get(name, False)
+    if not isinstance(value, bool):
+        raise UsageError(f"{name}: expected true or false, got {value!r:.100}")
+    return value
 
 
 def _text(body: Mapping[str, Any], name: str) -> str:

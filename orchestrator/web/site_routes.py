@@ -9,7 +9,7 @@ An error is an object with the message that the command prints.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,8 @@ from orchestrator.text.json_text import json_line
 from orchestrator.web import site_orders as orders
 from orchestrator.web.api_route import Asked, Route
 from orchestrator.web.ready_routes import READY_ROUTES
-from orchestrator.web.site import Site
+from orchestrator.web.record_search import search
+from orchestrator.web.store_folder import StoreFolder
 
 PREFIX = "api"
 _MOST_NAMES = 200
@@ -37,7 +38,7 @@ def _step(asked: Asked) -> Any:
 
 
 def _paces(asked: Asked) -> Any:
-    return asked.site.paces(asked.options.get("names", "").split(",")[:_MOST_NAMES])
+    return asked.site.paces(_names(asked))
 
 
 def _order(verb: str, asked: Asked) -> Any:
@@ -46,6 +47,17 @@ def _order(verb: str, asked: Asked) -> Any:
 
 def _answer(verdict: str, asked: Asked) -> Any:
     return orders.answer(asked.site, asked.names["id"], verdict, asked.body)
+
+
+def _names(asked: Asked) -> list[str]:
+    return list(filter(None, asked.options.get("names", "").split(",")))[:_MOST_NAMES]
+
+
+def _search(asked: Asked) -> Any:
+    text = asked.options.get("text", "")
+    if not text.strip():
+        raise UsageError("search: expected a text to find as ?text=, got none")
+    return search(asked.site.reader, text, harness=asked.options.get("harness", ""), before=asked.number("before"))
 
 
 _REASON = {"reason": "why; kept with it"}
@@ -77,6 +89,32 @@ ROUTES = (
     Route("GET", "/harnesses/{name}/steps/{step}", "One step, the state after it and what changed in the state.", _step),
     Route(
         "GET",
+        "/harnesses/{name}/state",
+        "Its state after a step.",
+        lambda asked: asked.site.state_after(asked.names["name"], asked.number("step")),
+        {"step": "the number of the step; 0 is the initial state (default: the last one)"},
+    ),
+    Route(
+        "GET",
+        "/harnesses/{name}/why",
+        "Why it is where it is, or how a step came about: the chain of causes.",
+        lambda asked: asked.site.histories.why(asked.names["name"], asked.number("step")),
+        {"step": "how this step came about"},
+    ),
+    Route(
+        "GET",
+        "/harnesses/{name}/waits",
+        "What it waits for, with the time that is left.",
+        lambda asked: asked.site.waits(asked.names["name"]),
+    ),
+    Route(
+        "GET",
+        "/harnesses/{name}/messages",
+        "The messages to it, newest first, and which of them wait.",
+        lambda asked: asked.site.messages(asked.names["name"]),
+    ),
+    Route(
+        "GET",
         "/harnesses/{name}/transcripts",
         "What its agents and models said.",
         lambda asked: asked.site.transcripts(asked.names["name"], asked.number("step")),
@@ -106,7 +144,41 @@ ROUTES = (
         {"all": "1: every effect"},
     ),
     *READY_ROUTES,
+    Route(
+        "GET",
+        "/timeline",
+        "What harnesses were doing when: spans of time.",
+        lambda asked: asked.site.histories.timeline(_names(asked)),
+        {"names": "names, separated by commas (default: all)"},
+    ),
+    Route("GET", "/failures", "Failures, grouped by cause.", lambda asked: asked.site.histories.failures()),
+    Route(
+        "GET",
+        "/search",
+        "The newest records that have a text.",
+        _search,
+        {"text": "what to find", "harness": "only records of this one", "before": "only records with a smaller `seq`"},
+    ),
+    Route(
+        "POST",
+        "/budgets",
+        "Raise or lower limits of a budget; limits that are not named stay as they are.",
+        lambda asked: orders.set_budget(asked.site, asked.body),
+        body={
+            "pool": "its name",
+            "limits": "by name; null is no limit",
+            "by": "who (default: the user who serves)",
+            **_REASON,
+        },
+    ),
     Route("GET", "/budgets", "Limits, what is spent and what is left.", lambda asked: asked.site.budgets()),
+    Route(
+        "POST",
+        "/harnesses/{name}/pause",
+        "Hold it at its next step boundary.",
+        lambda asked: orders.pause(asked.site, asked.names["name"], asked.body),
+        body={"hard": "true: cancel the step in progress; it is made again when the harness goes on"},
+    ),
     *(
         Route(
             "POST",
@@ -122,6 +194,24 @@ ROUTES = (
         "Put a message into its mailbox.",
         lambda asked: orders.send(asked.site, asked.names["name"], asked.body),
         body={"message": "any JSON value"},
+    ),
+    Route(
+        "POST",
+        "/harnesses/{name}/ask",
+        "Ask it, and wait for its reply.",
+        lambda asked: orders.ask(asked.site, asked.names["name"], asked.body),
+        body={"message": "any JSON value", "timeout_s": "seconds to wait (default: 30)"},
+    ),
+    Route(
+        "POST",
+        "/harnesses/{name}/fork",
+        "Make a new harness from it, up to a step.",
+        lambda asked: orders.make_fork(asked.site, asked.names["name"], asked.body),
+        body={
+            "step": "the last step that the new one has",
+            "as": "its name",
+            "model": "another model for its agents",
+        },
     ),
     *(
         Route(
@@ -165,11 +255,21 @@ def find(method: str, parts: tuple[str, ...]) -> tuple[Route, dict[str, str]] | 
     return refusal(404, f"/{path} does not exist: expected a path of /{PREFIX}/openapi.json")
 
 
-def respond_to(site: Site, request: Request, route: Route, names: Mapping[str, str]) -> Response:
+def respond_to(stores: StoreFolder, request: Request, route: Route, names: Mapping[str, str]) -> Response:
     """Return the answer to a request; called in a thread."""
-    try:
+
+    def answer() -> Any:
         body = msgspec.json.decode(request.body, type=dict[str, Any]) if request.body else {}
-        value = route.answer(Asked(site, names, request.options, body))
+        site = stores.site(request.options.get("store", ""))
+        return route.answer(Asked(site, names, request.options, body))
+
+    return answer_to(answer)
+
+
+def answer_to(answer: Callable[[], Any]) -> Response:
+    """Return a value as a response, and an error as one that says what the command says."""
+    try:
+        value = answer()
     except msgspec.MsgspecError as error:
         return refusal(400, f"the body is not valid: expected a JSON object: {error}; correct it")
     except UnknownHarness as error:
@@ -185,12 +285,48 @@ def respond_to(site: Site, request: Request, route: Route, names: Mapping[str, s
     return Response(200, value.encode(), JSON) if isinstance(value, str) else answered(200, value)
 
 
+_RESPONSES = {
+    "responses": {"200": {"description": "what was asked for, as JSON"}, "4XX": {"description": "an object with `error`"}}
+}
+_STORE = {
+    "name": "store",
+    "in": "query",
+    "description": "the store, as `/api/stores` names it, where a folder is served",
+    "schema": {"type": "string"},
+}
+_OF_ALL: Mapping[str, dict[str, Any]] = {
+    f"/{PREFIX}/stores": {
+        "get": {"summary": "The stores of the folder, with the runs on each.", "parameters": [], **_RESPONSES}
+    },
+    f"/{PREFIX}/events": {
+        "get": {
+            "summary": "Records as server-sent events, in order of `seq`: first what is stored, then what is recorded.",
+            "parameters": [
+                _STORE,
+                *(
+                    {"name": name, "in": "query", "description": said, "schema": {"type": "string"}}
+                    for name, said in (
+                        ("after", "only records with a larger `seq`"),
+                        ("harness", "only records of this one"),
+                        ("kinds", "only records of these kinds, separated by commas"),
+                        ("behind", "how many records the client may be behind before it is told what it missed"),
+                    )
+                ),
+            ],
+            **_RESPONSES,
+        }
+    },
+}
+"""The paths that are not answered from the table."""
+
+
 def openapi() -> str:
     """Return the OpenAPI document of the API."""
-    paths: dict[str, dict[str, Any]] = {}
+    paths: dict[str, dict[str, Any]] = dict(_OF_ALL)
     for route in ROUTES:
         names = re.findall(r"\{(\w+)\}", route.path)
         parameters = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+        parameters.append(_STORE)
         parameters += [
             {"name": name, "in": "query", "description": said, "schema": {"type": "string"}}
             for name, said in route.options.items()
@@ -201,7 +337,7 @@ def openapi() -> str:
             "summary": route.summary,
             "parameters": parameters,
             **({"requestBody": {"content": content}} if fields else {}),
-            "responses": {"200": {"description": "what was asked for, as JSON"}, "4XX": {"description": '{"error": …}'}},
+            **_RESPONSES,
         }
     info = {"title": "orchestrator", "version": "1", "description": "One store of harnesses: what it holds, and orders."}
     security = {"token": {"type": "http", "scheme": "bearer"}}

@@ -15,6 +15,7 @@ from tests.docs import (
     exit_codes_page,
     log_page,
     metrics_page,
+    openapi_document,
     questions_page,
     run_file_schema,
     run_files_page,
@@ -36,6 +37,7 @@ OF_THE_CODE: dict[str, Callable[[], str]] = {
     "reference/metrics.md": metrics_page.page,
     "reference/exit-codes.md": exit_codes_page.page,
     "reference/errors.md": errors_page.page,
+    "reference/openapi.json": openapi_document.document,
     **{f"reference/api/{name}.md": partial(api_pages.markdown, page) for name, page in api_pages.PAGES.items()},
 }
 """Pages that say what is in the code."""

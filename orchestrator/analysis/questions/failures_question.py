@@ -52,7 +52,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
     run.expect(once=True)
     names = harnesses(run, harness)
     told = said(run, names)
-    groups = grouped(event for name in names for event in _with_next(told.get(name, ())))
+    groups = grouped(event for name in names for event in with_next(told.get(name, ())))
     traces = dict(run.rows(_TRACES, [[group.each[-1].seq for group in groups]])) if groups else {}
     for group in groups:
         group.where = innermost(traces.get(group.each[-1].seq) or "")
@@ -78,7 +78,7 @@ def _effects(run: Run, names: Sequence[str]) -> Iterator[tuple[Cell, ...]]:
         yield (name, step, key, outcome, reason, attempt, moment(time))
 
 
-def _with_next(events: Sequence[Said]) -> Iterator[tuple[Said, str]]:
+def with_next(events: Sequence[Said]) -> Iterator[tuple[Said, str]]:
     """Yield each failure with what came next."""
     life = [event for event in events if event.is_life and event.kind not in ("paused", "resumed")]
     for event, after in pairwise([*life, None]):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Annotated, Any
-from urllib.parse import quote
 
 from cyclopts import Parameter
 
@@ -17,7 +16,7 @@ from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.operate.message_verbs import message_of, read_message
 from orchestrator.cli.verb_options import USUAL, Common, Name, Seconds, WordsOrDash, print_all
 from orchestrator.codec import encode
-from orchestrator.control.control_client import Reply, ask_all, order
+from orchestrator.control.control_client import Reply, ask_all, order, question
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.history.past_reader import find_harness
 from orchestrator.lifecycle import ENDED, Status
@@ -48,7 +47,7 @@ class NotRunning(OrchestratorError):
 Grace = Annotated[Seconds | None, Parameter(metavar="S")]
 
 
-def pause(name: Name, /, *, common: Common = USUAL) -> int:
+def pause(name: Name, /, *, hard: bool = False, common: Common = USUAL) -> int:
     """Hold a harness at its next step boundary.
 
     The program that runs the harness gets the order over a socket beside the store, which only its user can open. To give the
@@ -58,8 +57,9 @@ def pause(name: Name, /, *, common: Common = USUAL) -> int:
 
     Args:
         name: the name of the harness
+        hard: cancel the step in progress too; it is made again when the harness is resumed
     """
-    return give(common.store_path, name, "pause", as_json=common.json)
+    return give(common.store_path, name, "pause", "?hard=1" if hard else "", as_json=common.json)
 
 
 def resume(name: Name, /, *, common: Common = USUAL) -> int:
@@ -294,7 +294,7 @@ def query(
     return _put(common.store_path, name, "query", body, 0.0)
 
 
-def _put(store: str, name: str, question: str, body: str, wait_s: float) -> int:
+def _put(store: str, name: str, asked: str, body: str, wait_s: float) -> int:
     """Put a question to whichever program runs the harness, and print the reply.
 
     Raises:
@@ -305,11 +305,7 @@ def _put(store: str, name: str, question: str, body: str, wait_s: float) -> int:
     with closing(SqliteReader(store)) as reader:
         path = reader.path
         find_harness(reader, name)
-    reply: Reply | None = None
-    target = f"/harnesses/{quote(name, safe='')}/{question}"
-    for reply in ask_all(path, "POST", target, body.encode(), wait_s=wait_s):
-        if reply.status != 404:
-            break
+    reply = question(path, name, asked, body, wait_s)
     if reply is None or reply.status == 404:
         where = f"no program runs on {store}" if reply is None else f"no program on {store} runs {name!r} now"
         raise NotRunning(f"{where}: expected one to answer; `{command(store, 'run', 'FILE')}` starts it")

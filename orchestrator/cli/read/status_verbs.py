@@ -1,4 +1,4 @@
-"""The verbs `status`, `steps`, `show` and `budgets`. They only read the store, so a run never waits for them."""
+"""The verbs `status`, `steps` and `show`. They only read the store, so a run never waits for them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 
-from harnesses.budgets.budget import FIELDS
-from harnesses.budgets.pools import Account
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.following import looks
@@ -19,7 +17,6 @@ from orchestrator.history.past_reader import find_harness, pages
 from orchestrator.kill_switch import KillSwitch
 from orchestrator.lifecycle import Status
 from orchestrator.operating.kill_switch_orders import in_words
-from orchestrator.operating.pool_accounts import account_fields, read_accounts
 from orchestrator.records import StepRecord
 from orchestrator.runtime.activity import Live, span
 from orchestrator.status import At, look
@@ -117,14 +114,6 @@ def show(name: Name, step: StepNumber | None = None, /, *, state: bool = False, 
     return ExitCode.OK
 
 
-def budgets(*, common: Common = USUAL) -> int:
-    """Show budgets: limits, what is spent, and what is left."""
-    store = common.store_path
-    if not print_all(budgets_lines(read_accounts(store), as_json=common.json)):
-        streams.say(f"{store} has no budget")
-    return ExitCode.OK
-
-
 def status_lines(reader: SqliteReader, *, as_json: bool) -> Iterator[str]:
     """Yield what is known of each harness."""
     lives = _lives(reader)
@@ -211,27 +200,3 @@ def _step(reader: SqliteReader, name: str, number: int) -> StepRecord:
     last = find_harness(reader, name).current_step
     expected = f"a number from 1 to {last}" if last else "one that has been recorded, and there is none yet"
     raise UsageError(f"harness {name!r} has no step {number}: expected {expected}; see `orchestrator steps {name}`")
-
-
-_HEAD = ("POOL", "OF", "LIMIT", "SPENT", "RESERVED", "LEFT")
-
-
-def budgets_lines(pools: Mapping[str, Account], *, as_json: bool) -> Iterator[str]:
-    """Yield what is known of each pool: in JSON an object, else a line for each field that is limited or spent."""
-    if as_json:
-        yield from (json_line(account_fields(pool, account)) for pool, account in pools.items())
-    elif rows := [row for pool, account in pools.items() for row in _rows(pool, account)]:
-        yield from columns(_HEAD, rows)
-
-
-def _rows(pool: str, account: Account) -> Iterator[tuple[str, ...]]:
-    parts = [part.plain() for part in (account.budget, account.spent, account.reserved, account.left)]
-    for name in FIELDS:
-        if any(name in part for part in parts[:3]):
-            limit, spent, reserved, left = (part.get(name) for part in parts)
-            cells = (_or(limit, "none"), _or(spent, "0"), _or(reserved, "0"), _or(left, "no limit"))
-            yield (one_line(pool), name, *cells)
-
-
-def _or(amount: object, nothing: str) -> str:
-    return nothing if amount is None else str(amount)

@@ -25,7 +25,7 @@ from orchestrator.control.run_services import Address, address_of
 from orchestrator.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
-    from orchestrator.web.site import Site
+    from orchestrator.web.store_folder import StoreFolder
 
 TOKEN_VARIABLE = "ORCHESTRATOR_TOKEN"
 """Environment variable with the token, for programs that use the API."""
@@ -35,6 +35,8 @@ _LOOK_S = 0.3
 
 
 def serve(
+    place: Annotated[Words, Parameter(metavar="STORE|FOLDER")] = "",
+    /,
     *,
     listen: Annotated[Words, Parameter(metavar="HOST:PORT")] = "127.0.0.1:0",
     open: bool = False,
@@ -48,27 +50,28 @@ def serve(
     token, for programs that use the API below /api (GET /api/openapi.json describes it). Ctrl-C ends it; the run goes on.
 
     Args:
+        place: a store, or a folder: then the page lists the stores in it and below, with their runs (default: --store)
         listen: where to listen; only this machine can reach 127.0.0.1, and port 0 is any free one (default: 127.0.0.1:0)
         open: open the page in a browser
     """
     if not is_there():
         raise UsageError(f"serve needs h11, which is not installed: run `{install_command('control')}`")
     at, token, has_ended = address_of(listen), _token(), end_of(until)
-    site = _site(Path(common.store_path), has_ended, is_new=until is not None)
+    stores = _stores(Path(place or common.store_path), has_ended, is_new=until is not None)
     try:
-        trio.run(_serve, site, at, token, open, has_ended)
+        trio.run(_serve, stores, at, token, open, has_ended)
     finally:
-        site.close()
+        stores.close()
     return ExitCode.OK
 
 
-def _site(store: Path, has_ended: Callable[[], bool], *, is_new: bool) -> Site:
-    """Return what is told of a store, which a run may just be making."""
-    from orchestrator.web.site import Site
+def _stores(place: Path, has_ended: Callable[[], bool], *, is_new: bool) -> StoreFolder:
+    """Return what is told of a folder, or of a store, which a run may just be making."""
+    from orchestrator.web.store_folder import StoreFolder
 
     while True:
         try:
-            return Site(store)
+            return StoreFolder(place)
         except StoreError:
             if not is_new or has_ended():
                 raise
@@ -84,7 +87,7 @@ def _token() -> str:
     return given
 
 
-async def _serve(site: Site, at: Address, token: str, is_opened: bool, has_ended: Callable[[], bool]) -> None:
+async def _serve(stores: StoreFolder, at: Address, token: str, is_opened: bool, has_ended: Callable[[], bool]) -> None:
     from orchestrator.web.page_server import PageServer, access_of
 
     try:
@@ -92,7 +95,7 @@ async def _serve(site: Site, at: Address, token: str, is_opened: bool, has_ended
     except OSError as error:
         raise UsageError(f"serve: cannot listen on {at}: {error.strerror or error}; name another --listen") from error
     bound = Address(at.host, listeners[0].socket.getsockname()[1])
-    page = PageServer(site, access_of(bound, token))
+    page = PageServer(stores, access_of(bound, token))
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(page.serve, listeners)

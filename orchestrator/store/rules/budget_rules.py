@@ -17,7 +17,7 @@ from attrs import evolve, field, frozen
 
 from harnesses.budgets.budget import NOTHING, Denied, Granted, Later, Spend, spend_of
 from harnesses.budgets.pools import Account, decide, merged, not_open
-from harnesses.budgets.usage import Charged, charge_usage, nearing
+from harnesses.budgets.usage import DECLARED, Charged, charge_usage, nearing
 from orchestrator.codec import encode_private
 from orchestrator.store.store_operations import Charge, Fund, InsertRecord, Reserve, SettleSpend
 
@@ -102,13 +102,32 @@ class BudgetRules:
         }
 
     def fund(self, fund: Fund) -> int:
-        """Set the limits of a pool."""
+        """Set the limits of a pool; what an operator has set holds until a program declares something else than before."""
         account = self._rows.account(fund.pool)
-        if account.budget == fund.budget and self._rows.has(fund.pool):
+        if not self._declares_anew(fund, account) or (account.budget == fund.budget and self._rows.has(fund.pool)):
             return 0
         self._rows.keep(fund.pool, evolve(account, budget=fund.budget), fund.time_us)
-        body = {"change": "funded", "pools": [fund.pool], "limits": fund.budget.plain()}
+        body: dict[str, Any] = {"change": "funded", "pools": [fund.pool], "limits": fund.budget.plain()}
+        if fund.by:
+            body |= {"by": fund.by, "reason": fund.reason}
         return self._insert(0, 0, 0, 0, fund.time_us, encode_private(body), KIND)
+
+    def _declares_anew(self, fund: Fund, account: Account) -> bool:
+        """Return whether the limits of a pool are to be set, and remember what was declared for it.
+
+        What a program has declared is kept only for pools that an operator has changed.
+        """
+        declared = f"{DECLARED}{fund.pool}"
+        is_changed = self._rows.has(declared)
+        if fund.by:
+            if not is_changed:
+                self._rows.keep(declared, Account(account.budget), fund.time_us)
+            return True
+        if is_changed and self._rows.account(declared).budget == fund.budget:
+            return False
+        if is_changed:
+            self._rows.keep(declared, Account(fund.budget), fund.time_us)
+        return True
 
     def reserve(self, ask: Reserve) -> int | Later | Denied:
         """Reserve amounts, if there is room. The caller has checked the ownership of the harness.

@@ -2,15 +2,22 @@
 
 import { el } from "./dom.js";
 
+// Where a folder is served, the address of the page says which store of it is shown.
+export const STORE = new URLSearchParams(location.search).get("store");
+
+export function address(path) {
+  return STORE === null ? `/api/${path}` : `/api/${path}${path.includes("?") ? "&" : "?"}store=${encodeURIComponent(STORE)}`;
+}
+
 export async function get(path) {
-  const response = await fetch(`/api/${path}`, { headers: { Accept: "application/json" } });
+  const response = await fetch(address(path), { headers: { Accept: "application/json" } });
   const value = await response.json().catch(() => ({}));
   if (!response.ok) throw new Error(value.error ?? `the server answered ${response.status}`);
   return value;
 }
 
 export async function post(path, body = {}) {
-  const response = await fetch(`/api/${path}`, {
+  const response = await fetch(address(path), {
     method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
   });
   const value = await response.json().catch(() => ({}));
@@ -39,6 +46,16 @@ export function order(label, path, { body = () => ({}), done = () => `${label}: 
     }
   });
   return button;
+}
+
+// A function that does something at most once in so many milliseconds.
+export function every(period_ms, act) {
+  let last = -Infinity;
+  return async () => {
+    if (performance.now() - last < period_ms) return;
+    last = performance.now();
+    await act();
+  };
 }
 
 export const at = (name) => `harnesses/${encodeURIComponent(name)}`;

@@ -32,7 +32,7 @@ export function facts(pairs) {
 }
 
 export function table(heads, rows) {
-  return el("table", { class: "table" },
+  return el("table", { class: "table", tabindex: "0" },
     el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))),
     el("tbody", {}, rows.map((cells) => el("tr", {}, cells.map((cell) => el("td", {}, cell))))));
 }
@@ -60,6 +60,46 @@ export function span(seconds) {
     if (seconds >= 2 * size) return `${Math.round(seconds / size)} ${unit}`;
   }
   return seconds < 10 ? `${seconds.toFixed(1)} s` : `${Math.round(seconds)} s`;
+}
+
+// The rows in view of a long list: `line(row, place)` makes a node, which is kept as long as the row stays in view.
+export function virtual(box, body, height, line) {
+  let rows = [], kept = new Map();
+  const range = () => {
+    const first = Math.max(0, Math.floor(box.scrollTop / height) - 6);
+    return [first, Math.min(rows.length, first + Math.ceil(box.clientHeight / height) + 12)];
+  };
+  const draw = () => {
+    const [first, last] = range(), now = new Map();
+    for (let place = first; place < last; place++) {
+      const row = rows[place], known = kept.get(row);
+      const node = known ?? line(row);
+      node.style.top = `${place * height}px`;
+      node.setAttribute("aria-rowindex", place + 2);
+      now.set(row, node);
+      kept.delete(row);
+      if (!known) body.append(node);
+    }
+    for (const node of kept.values()) node.remove();
+    kept = now;
+  };
+  body.style.position = "relative";
+  let isDue = false;
+  box.addEventListener("scroll", () => {
+    if (isDue) return;
+    isDue = true;
+    requestAnimationFrame(() => { isDue = false; draw(); });
+  }, { passive: true });
+  return {
+    range: () => rows.slice(...range()),
+    // Rows that are other objects than before are made anew.
+    show(next) {
+      rows = next;
+      body.style.height = `${rows.length * height}px`;
+      draw();
+    },
+    draw, node: (row) => kept.get(row), rows: () => rows,
+  };
 }
 
 export function clock(stamp) {

@@ -1,35 +1,66 @@
-// One harness: why it is where it is, its steps with what changed, what its agents said, its output and its effects.
+// One harness: why it is where it is, what it waits for, its steps with what changed, what was said to it and by its agents.
 
-import { at, get, order } from "./api.js";
+import { at, every, get, order } from "./api.js";
 import { clock, el, facts, pretty, shown, span, spark, table, words } from "./dom.js";
 
 const STARTED_AGAIN = new Set(["finished", "stopped", "failed", "gave_up", "blocked", "budget_spent"]);
-const TABS = ["steps", "transcript", "output", "history", "effects"];
+const TABS = ["steps", "state", "transcript", "output", "messages", "history", "effects"];
+const CAUSES_MS = 3000;
+const FOLLOWED = new Set(["output", "messages", "transcript"]);
 
 export async function harnessView(main, name, tab = "steps") {
-  const top = el("div"), below = el("div");
+  const top = el("div"), why = el("div"), orders = el("div"), below = el("div");
   const tabs = el("div", { class: "tabs" }, TABS.map((one) => el("a", {
     href: `#/h/${encodeURIComponent(name)}/${one}`, "aria-current": one === tab ? "page" : null,
   }, one[0].toUpperCase() + one.slice(1))));
-  main.replaceChildren(top, tabs, below);
-  const show = { steps, transcript, output, history, effects }[tab] ?? steps;
+  main.replaceChildren(top, orders, why, tabs, below);
+  const show = { steps, state, transcript, output, messages, history, effects }[tab] ?? steps;
+  const causes = every(CAUSES_MS, async () => {
+    const [chain, waits] = await Promise.all([get(`${at(name)}/why`), get(`${at(name)}/waits`)]);
+    update(why, causesOf(chain, waits), JSON.stringify([chain, waits.map(({ left_s, ...rest }) => [rest, Math.round(left_s)])]));
+  });
   let before = "";
   return async () => {
     const now = await get(at(name));
     top.replaceChildren(...summary(now));
-    const key = `${now.current_step} ${now.attempt} ${now.activity}`;
+    const verbs = ordersOf(now);
+    update(orders, el("div", { class: "orders" }, verbs.map((each) => button(now.harness, ...each))), JSON.stringify(verbs));
+    await causes();
+    const key = FOLLOWED.has(tab) ? `${now.last_seq}` : `${now.current_step} ${now.attempt} ${now.activity}`;
     if (key === before) return;
     before = key;
     await show(below, name, now);
   };
 }
 
+// Replaces what is shown only if it says something else, so that what is focused or unfolded stays so.
+function update(place, node, key) {
+  if (place.dataset.key === key) return;
+  place.dataset.key = key;
+  place.replaceChildren(node);
+}
+
+function causesOf(chain, waits) {
+  return el("section", { class: "card plain", "aria-label": "Why it is where it is" },
+    el("h3", {}, "Why it is where it is"),
+    el("ol", { class: "chain" }, chain.map((link) => el("li", {}, link.harness && link.step ? el("a", { href: `#/h/${encodeURIComponent(link.harness)}/history` }, "→") : "", " ", link.text))),
+    waits.length ? [el("h3", {}, "Waits"), table(["For", "Time left"], waits.map((wait) => [
+      wait.what, wait.left_s === null ? "no limit" : wait.left_s > 0 ? span(wait.left_s) : `due for ${span(-wait.left_s)}`]))] : null);
+}
+
+function ordersOf(now) {
+  if (!now.is_live || now.status === "completed") return [];
+  if (STARTED_AGAIN.has(now.status)) return [["Start", "start"]];
+  return [...(now.status === "paused" ? [["Resume", "resume"]] : [["Pause", "pause"], ["Pause now", "pause", { hard: true }]]), ["Stop", "stop"], ["Restart", "restart"]];
+}
+
+function button(name, label, verb, body = {}) {
+  return order(label, `${at(name)}/${verb}`, { body: () => body, done: (told) => `${told.harness} is ${words(told.status)} at step ${told.current_step}` });
+}
+
 function summary(now) {
   const name = now.harness;
   const age_s = now.began === null || now.began === undefined ? null : Date.now() / 1000 - now.began;
-  const path = at(name), run = { done: (told) => `${told.harness} is ${words(told.status)} at step ${told.current_step}` };
-  const orders = !now.is_live || now.status === "completed" ? [] : STARTED_AGAIN.has(now.status) ? ["start"]
-    : [now.status === "paused" ? "resume" : "pause", "stop", "restart"];
   return [
     el("h2", {}, name),
     facts([
@@ -40,7 +71,6 @@ function summary(now) {
       ["Has started", now.children?.length ? el("span", {}, now.children.map((child) => [link(child), " "])) : ""],
       ["View of its work", now.kind ? view(name, now.kind) : ""], ["Class", now.class], ["Pace", now.sparkline?.length ? spark(now.sparkline) : ""],
     ]),
-    el("div", { class: "orders" }, orders.map((verb) => order(verb[0].toUpperCase() + verb.slice(1), `${path}/${verb}`, run))),
   ];
 }
 
@@ -71,11 +101,59 @@ function stepRow(name, step) {
       const whole = await get(`${at(name)}/steps/${step.step_number}`);
       detail.append(el("h3", {}, "Changed in the state"), el("pre", {}, whole.changes.map(shown).join("\n") || "nothing"),
         el("h3", {}, "Input"), el("pre", {}, pretty(whole.input)), el("h3", {}, "Output"), el("pre", {}, pretty(whole.output)),
-        el("h3", {}, "State after it"), el("pre", {}, pretty(whole.state)));
+        el("h3", {}, "State after it"), el("pre", {}, pretty(whole.state)), forkForm(name, step.step_number));
     }
   });
   return el("div", { class: "step" }, el("div", { class: "orders" }, button,
     el("span", { class: "soft" }, clock(step.timestamp)), el("span", {}, step.line)), detail);
+}
+
+function forkForm(name, step) {
+  const to = el("input", { type: "text", value: `${name}-${step}`, "aria-label": `name of the fork at step ${step}` });
+  return el("div", { class: "orders" }, order("Fork", `${at(name)}/fork`, {
+    body: () => ({ step, as: to.value }), done: (made) => `${made.harness} has steps 1 to ${made.step_number} of ${made.origin}; start it under its name`,
+  }), to);
+}
+
+async function state(below, name, now) {
+  const last = now.current_step, shownState = el("pre"), changes = el("pre");
+  const step = el("input", { type: "number", min: 0, max: last, value: last, "aria-label": "after step" });
+  const slider = el("input", { type: "range", min: 0, max: last, value: last, "aria-label": "step" });
+  const look = async () => {
+    const number = Math.min(last, Math.max(0, Math.round(Number(step.value) || 0)));
+    const [found, whole] = await Promise.all([get(`${at(name)}/state?step=${number}`), number ? get(`${at(name)}/steps/${number}`) : null]);
+    shownState.textContent = pretty(found.state);
+    changes.textContent = whole ? whole.changes.map(shown).join("\n") || "nothing" : "the initial state";
+  };
+  const soon = () => look().catch((error) => { shownState.textContent = shown(error.message); });
+  step.addEventListener("input", () => { slider.value = step.value; soon(); });
+  slider.addEventListener("input", () => { step.value = slider.value; soon(); });
+  if (below.querySelector("input[type=range]")) return;  // Someone is looking at an earlier state.
+  below.replaceChildren(el("div", { class: "filters" }, el("label", {}, "After step ", step), slider), el("h3", {}, "State"), shownState, el("h3", {}, "Changed by this step"), changes);
+  await look();
+}
+
+async function messages(below, name, now) {
+  const found = await get(`${at(name)}/messages`), waiting = new Set(found.waiting);
+  if (!below.querySelector("textarea")) below.replaceChildren(now.status === "completed" ? "" : writing(name, now), el("div"));
+  below.lastChild.replaceChildren(found.messages.length ? table(["Time", "From", "Kind", "", "Message"], found.messages.map((message) => [
+    clock(message.timestamp), message.from, message.kind ?? "message", waiting.has(message.seq) ? "waits" : "read", pretty(message.message),
+  ])) : el("p", { class: "soft" }, "It has no message."));
+}
+
+function writing(name, now) {
+  const text = el("textarea", { rows: 3, "aria-label": "message", placeholder: "a message: JSON, or else text" }), reply = el("pre", { hidden: true });
+  const body = () => {
+    try { return { message: JSON.parse(text.value) }; } catch { return { message: text.value }; }
+  };
+  const replied = (answer) => {
+    reply.hidden = false;
+    reply.textContent = pretty(answer.reply);
+    return `${name} has replied`;
+  };
+  return el("div", {}, text, el("div", { class: "orders" },
+    order("Send", `${at(name)}/send`, { body, done: (sent) => `message ${sent.seq} is in the mailbox of ${sent.harness}`, main: true }),
+    now.is_live ? order("Ask", `${at(name)}/ask`, { body, done: replied }) : null), reply);
 }
 
 async function transcript(below, name) {
@@ -97,7 +175,10 @@ export function turn(one) {
 
 async function output(below, name) {
   const lines = await get(`${at(name)}/output`);
+  const box = below.querySelector("pre"), isAtEnd = !box || box.scrollTop + box.clientHeight >= box.scrollHeight - 8;
+  if (!isAtEnd) return;  // Someone reads further up.
   below.replaceChildren(el("pre", {}, lines.map((line) => `${clock(line.timestamp)}  ${shown(line.line)}`).join("\n") || "no output"));
+  below.firstChild.scrollTop = below.firstChild.scrollHeight;
 }
 
 async function history(below, name) {

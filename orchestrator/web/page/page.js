@@ -1,27 +1,34 @@
 // The page: one view at a time, named in the address, brought up to date once a second while it is looked at.
 
-import { get, say } from "./api.js";
 import { codingView } from "./coding.js";
+import { get, say, STORE } from "./api.js";
 import { el, shown } from "./dom.js";
+import { failuresView } from "./failures.js";
 import { fleetView } from "./fleet.js";
 import { harnessView } from "./harness.js";
 import { moneyView } from "./money.js";
 import { needsView } from "./needs.js";
 import { tradingView } from "./trading.js";
+import { searchView, storesView } from "./stores.js";
+import { timelineView } from "./timeline.js";
 
 const PERIOD_MS = 1000;
 const main = document.getElementById("main"), count = document.getElementById("count");
 const fleet = { rows: new Map(), version: 0, isNew: false };
-let refresh = async () => {}, isBusy = false, isLost = false;
+let refresh = async () => {}, isBusy = false, isLost = false, isFolder = false;
 
 async function open() {
-  const [, view = "", name = "", tab] = location.hash.replace(/^#/, "").split("/");
+  const [, view = isFolder ? "stores" : "", name = "", tab] = location.hash.replace(/^#/, "").split("/");
   for (const link of document.querySelectorAll("nav a")) {
     if (link.dataset.view === (view || "needs")) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   refresh.leave?.();
   if (view === "fleet") refresh = await fleetView(main, fleet);
+  else if (view === "timeline") refresh = await timelineView(main, fleet);
+  else if (view === "failures") refresh = await failuresView(main);
+  else if (view === "stores") refresh = await storesView(main);
+  else if (view === "search") refresh = await searchView(main);
   else if (view === "money") refresh = await moneyView(main);
   else if (view === "trading") refresh = await tradingView(main, decodeURIComponent(name));
   else if (view === "coding") refresh = await codingView(main, decodeURIComponent(name), decodeURIComponent(tab ?? ""));
@@ -34,6 +41,7 @@ async function look() {
   if (isBusy || document.hidden) return;
   isBusy = true;
   try {
+    if (isFolder) return await refresh();
     const [run, needs, changed] = await Promise.all([get("run"), get("needs"), get(`fleet?since=${fleet.version}`)]);
     fleet.isNew = changed.rows.length > 0;
     for (const row of changed.rows) fleet.rows.set(row.harness, row);
@@ -44,6 +52,7 @@ async function look() {
     document.title = needs.length ? `(${needs.length}) orchestrator` : "orchestrator";
     await refresh();
     isLost = false;
+    document.documentElement.dataset.ready = "";
   } catch (error) {
     if (!isLost) say(`Not up to date: ${error.message}`);
     isLost = true;
@@ -57,4 +66,15 @@ addEventListener("ordered", look);
 document.addEventListener("visibilitychange", look);
 setInterval(look, PERIOD_MS);
 main.replaceChildren(el("p", { class: "soft" }, "Loading …"));
-open();
+begin();
+
+// Where a folder is served and the address names no store of it, there is only the list of them.
+async function begin() {
+  if (STORE === null) {
+    const found = await get("run").catch(() => null);
+    isFolder = found === null && (await get("stores").catch(() => [])).every((one) => one.store);
+  }
+  for (const link of document.querySelectorAll("nav a")) link.hidden = isFolder && link.dataset.view !== "stores";
+  document.getElementById("home").href = STORE === null ? "#/" : "/#/stores";
+  await open();
+}

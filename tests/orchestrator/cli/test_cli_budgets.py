@@ -34,6 +34,33 @@ def test_a_harness_that_has_spent_its_budget_goes_on_when_it_is_raised(command: 
     assert heads(command.folder / "run.db") == {"ticking": 5}
 
 
+def test_a_limit_that_an_operator_sets_is_on_record_and_holds_until_the_run_file_says_otherwise(command: Command) -> None:
+    budget = "budget = {{ steps = {} }}\n"
+    command.write("run.toml", f"{HARNESS}{budget.format(2)}")
+    command("run", "run.toml", "--quiet")
+
+    unknown, none, wrong, raised, again = command.each(
+        ["budgets", "set", "harness/nobody", "steps=3"],
+        ["budgets", "set", "harness/ticking", "steps=many"],
+        ["budgets", "set", "harness/ticking", "steps=-1"],
+        ["budgets", "set", "harness/ticking", "steps=4", "--by", "ann", "--reason", "worth it", "--json"],
+        ["budgets", "set", "harness/ticking", "steps=4", "--by", "ann"],
+    )
+    command("run", "run.toml", "--quiet")
+    went_on = heads(command.folder / "run.db")
+    command.write("run.toml", f"{HARNESS}{budget.format(3)}")
+    command("run", "run.toml", "--quiet")
+
+    assert (unknown.code, none.code, wrong.code, raised.code, again.code) == (2, 2, 2, 0, 0)
+    assert went_on == {"ticking": 4}, "the run file says what it said before"
+    assert (raised.objects[0]["limits"], raised.objects[0]["changed"]) == ({"steps": 4}, True)
+    assert again.err == "harness/ticking has already steps 4\n"
+    shown = [(pool["pool"], pool["limits"]) for pool in command("budgets", "--json").objects]
+    assert shown == [("harness/ticking", {"steps": 3})], "the run file says something else now"
+    records = [one for one in command("logs", "--json").objects if one.get("by") == "ann"]
+    assert [(one["limits"], one["reason"]) for one in records] == [({"steps": 4}, "worth it")]
+
+
 def test_budgets_are_shown_pool_by_pool(command: Command) -> None:
     command.write("run.toml", f'budget = {{ steps = 3, money = "5.00" }}\n{HARNESS}')
     command("run", "run.toml", "--quiet")

@@ -15,6 +15,7 @@ from orchestrator.control.control_server import Request, Response
 from orchestrator.web.access import Access
 from orchestrator.web.page_server import PageServer
 from orchestrator.web.site import Site
+from orchestrator.web.store_folder import StoreFolder
 
 TOKEN = "a-token-of-this-server"
 
@@ -24,6 +25,11 @@ class Asking:
     """A page server without a socket."""
 
     server: PageServer
+
+    @property
+    def site(self) -> Site:
+        """The one store."""
+        return self.server.stores.site("")
 
     async def get(self, path: str, **options: str) -> Any:
         """Return the value that is answered."""
@@ -39,8 +45,8 @@ class Asking:
 @asynccontextmanager
 async def asking(store: Path) -> AsyncGenerator[Asking]:
     """Give a page server over a store."""
-    site = await trio.to_thread.run_sync(Site, store)
+    stores = await trio.to_thread.run_sync(StoreFolder, store)
     try:
-        yield Asking(PageServer(site, Access(frozenset({"here"}), TOKEN, "orchestrator")))
+        yield Asking(PageServer(stores, Access(frozenset({"here"}), TOKEN, "orchestrator")))
     finally:
-        site.close()
+        stores.close()

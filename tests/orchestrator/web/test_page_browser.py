@@ -71,13 +71,13 @@ def test_an_approval_given_on_a_phone_lets_the_harness_act(page: Any, live: Live
     assert any("looks right" in answer for answer in request.case.answers)
 
 
-@pytest.mark.parametrize(("button", "becomes"), [("Pause", "paused"), ("Stop", "stopped")])
+@pytest.mark.parametrize(("button", "becomes"), [("Pause", "paused"), ("Pause now", "paused"), ("Stop", "stopped")])
 def test_the_buttons_of_a_harness_do_what_the_verbs_do(page: Any, live: Live, button: str, becomes: str) -> None:
     page.goto(f"{live.url.partition('?')[0]}#/h/healthy")
-    page.get_by_role("button", name=button).click()
+    page.get_by_role("button", name=button, exact=True).click()
 
     wait_for(lambda: status(live.store, "healthy")[0] == becomes)
-    page.get_by_role("button", name="Resume" if becomes == "paused" else "Start").click()
+    page.get_by_role("button", name="Resume" if becomes == "paused" else "Start", exact=True).click()
     wait_for(lambda: status(live.store, "healthy")[0] == "running")
 
 

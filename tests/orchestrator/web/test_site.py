@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,11 @@ import trio
 from harnesses import BaseHarness
 from harnesses.errors import NotReady
 from orchestrator import Orchestrator, SqliteStore
+from orchestrator.control.control_server import Request
 from orchestrator.web.record_events import Wanted, events
 from orchestrator.web.site_routes import ROUTES, openapi
 from tests.orchestrator.operated import Unsure
-from tests.orchestrator.web.asking import asking
+from tests.orchestrator.web.asking import TOKEN, asking
 
 
 class Counting(BaseHarness[dict[str, int], int, int]):
@@ -134,9 +136,26 @@ async def test_what_cannot_be_done_is_answered_with_why(
     assert said in json.loads(response.body)["error"]
 
 
+async def test_every_path_of_the_api_tells_nothing_to_others(store: Path) -> None:
+    known = {"host": "here", "authorization": f"Bearer {TOKEN}"}
+    others = (
+        {"host": "here"},
+        {**known, "origin": "http://evil.example"},
+        {**known, "sec-fetch-site": "cross-site"},
+        {**known, "host": "evil.example"},
+    )
+    paths = json.loads(openapi())["paths"]
+    async with asking(store) as api:
+        for path, methods in paths.items():
+            for method, headers in product(methods, others):
+                request = Request(method.upper(), tuple(path.strip("/").split("/")), headers=headers)
+                answer = await api.server.answer(request)
+                assert (answer.status in (401, 403), answer.body, answer.stream) == (True, b"", None), (path, method, headers)
+
+
 async def test_records_come_as_events_in_order_without_gap_or_repeat_from_any_point(store: Path) -> None:
     async with asking(store) as api:
-        site = api.server.site
+        site = api.site
         last = site.reader.last_seq()
         for after in (0, 7, last - 1):
             text = b""
@@ -150,8 +169,8 @@ async def test_records_come_as_events_in_order_without_gap_or_repeat_from_any_po
 
 async def test_a_client_that_is_too_far_behind_is_told_what_it_missed(store: Path) -> None:
     async with asking(store) as api:
-        last = api.server.site.reader.last_seq()
-        stream = events(api.server.site, Wanted(0, behind=10))
+        last = api.site.reader.last_seq()
+        stream = events(api.site, Wanted(0, behind=10))
         missed, page = await anext(stream), await anext(stream)
         await stream.aclose()
 
@@ -163,5 +182,7 @@ def test_every_path_is_in_the_document_of_the_api() -> None:
     paths = json.loads(openapi())["paths"]
 
     assert {(path, method) for path, methods in paths.items() for method in methods} == {
-        (f"/api{route.path}", route.method.lower()) for route in ROUTES
+        *((f"/api{route.path}", route.method.lower()) for route in ROUTES),
+        ("/api/stores", "get"),
+        ("/api/events", "get"),
     }

@@ -1,0 +1,58 @@
+"""Finding text in the records of a store, newest first; a search looks at a part of a large store, and says where it ended."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from typing import Any
+
+from orchestrator.log import json_line_of
+from orchestrator.store.sqlite.sqlite_file import open_reader, translated
+from orchestrator.store.sqlite.sqlite_reader import SqliteReader
+from orchestrator.text.json_text import stamp_us
+
+MOST_RECORDS = 200_000
+"""Records that one search looks at."""
+_MOST_FOUND = 200
+_AROUND = 120
+"""Characters that are shown on each side of what is found."""
+_FIND = """
+SELECT seq FROM (SELECT seq, harness, body FROM records WHERE seq < :before ORDER BY seq DESC LIMIT :most)
+WHERE instr(lower(body), :text) > 0 AND (:harness = '' OR harness = (SELECT id FROM harnesses WHERE name = :harness))
+LIMIT :found
+"""
+_FIRST = "SELECT min(seq) FROM (SELECT seq FROM records WHERE seq < :before ORDER BY seq DESC LIMIT :most)"
+
+
+def search(reader: SqliteReader, text: str, *, harness: str = "", before: int | None = None) -> dict[str, Any]:
+    """Return the newest records that have a text, in whatever case.
+
+    What is encrypted is not found, and what is shown is without secrets.
+
+    Args:
+        harness: only records of this one; empty for all.
+        before: only records with a smaller `seq`; `before` of an answer goes on where it has ended.
+    """
+    escaped = json.dumps(text, ensure_ascii=False)[1:-1].lower()
+    of = {"before": before or 1 << 62, "most": MOST_RECORDS, "text": escaped, "harness": harness, "found": _MOST_FOUND}
+    with closing(open_reader(reader.path)) as db, translated(reader.location):
+        seqs = [seq for (seq,) in db.execute(_FIND, of)]
+        (first,) = db.execute(_FIRST, of).fetchone()
+    ended = seqs[-1] if len(seqs) == _MOST_FOUND else first
+    return {"found": [_found(reader, seq, text) for seq in seqs], "before": ended if ended and ended > 1 else None}
+
+
+def _found(reader: SqliteReader, seq: int, text: str) -> dict[str, Any]:
+    (record,) = reader.records(after=seq - 1, limit=1)
+    line = json_line_of(record)
+    at = max(line.lower().find(text.lower()), 0)
+    first, last = max(0, at - _AROUND), at + len(text) + _AROUND
+    excerpt = ("…" if first else "") + line[first:last] + ("…" if last < len(line) else "")
+    return {
+        "seq": seq,
+        "timestamp": stamp_us(record.time_us),
+        "harness": record.harness,
+        "step": record.step,
+        "kind": record.kind,
+        "excerpt": excerpt,
+    }

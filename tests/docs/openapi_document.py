@@ -1,0 +1,12 @@
+"""The OpenAPI document of the page's API, as a file that generators of clients read."""
+
+from __future__ import annotations
+
+import json
+
+from orchestrator.web.site_routes import openapi
+
+
+def document() -> str:
+    """Return the document."""
+    return f"{json.dumps(json.loads(openapi()), indent=2)}\n"
