@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html as markup
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from orchestrator.analysis.answers.answer import Answer, Table, cell, is_figure
 from orchestrator.analysis.pictures import PICTURES
@@ -46,8 +46,18 @@ th { color: var(--faint); font-weight: normal; } .figure { text-align: right; wh
 _IDS = re.compile(r"""(\bid="|url\(#|href="#)(?=[A-Za-z])""")
 
 
-def html(answers: Sequence[Answer], pictures: Sequence[Picture] = (), *, title: str = "A run") -> str:
-    """Return a page with the answers, each with its pictures above its tables; a picture is shown once."""
+def html(
+    answers: Sequence[Answer],
+    pictures: Sequence[Picture] = (),
+    *,
+    title: str = "A run",
+    draw: Callable[[Picture], str] = Picture.svg,
+) -> str:
+    """Return a page with the answers, each with its pictures above its tables; a picture is shown once.
+
+    Args:
+        draw: returns a picture as SVG.
+    """
     names = [answer.question for answer in answers]
     homes = [(_home(picture.name, names), picture) for picture in pictures]
     bodies = [_told(answer) for answer in answers]
@@ -57,7 +67,7 @@ def html(answers: Sequence[Answer], pictures: Sequence[Picture] = (), *, title: 
     for place, (name, body) in enumerate(zip(names, bodies, strict=True)):
         own = [picture for home, picture in homes if (len(answers) if home is None else home) == place]
         head = f"<h2>{_text(name.capitalize())}</h2>"
-        sections.append(f'<section id="q{place}">\n{head}\n{_figures(own, place)}{body}</section>\n')
+        sections.append(f'<section id="q{place}">\n{head}\n{_figures(own, place, draw)}{body}</section>\n')
     links = " ".join(f'<a href="#q{place}">{_text(name)}</a>' for place, name in enumerate(names))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -77,8 +87,8 @@ def _home(picture: str, questions: Sequence[str]) -> int | None:
     return min(homes)[1] if homes else None
 
 
-def _figures(pictures: Iterable[Picture], place: int) -> str:
-    return "".join(f"<figure>{_own_ids(one.svg(), f'p{place}-{one.name}-')}</figure>\n" for one in pictures)
+def _figures(pictures: Iterable[Picture], place: int, draw: Callable[[Picture], str]) -> str:
+    return "".join(f"<figure>{_own_ids(draw(one), f'p{place}-{one.name}-')}</figure>\n" for one in pictures)
 
 
 def _own_ids(svg: str, prefix: str) -> str:

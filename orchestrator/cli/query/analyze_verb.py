@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing
 from difflib import get_close_matches
 from pathlib import Path
@@ -120,11 +120,14 @@ def analyze(*words: Annotated[str, Parameter(metavar="RUN|QUESTION")], shape: Sh
         other = None
         if wanted.question == "compare":
             other = opened.enter_context(_open(_some(wanted, "another run: compare RUN2")))
+        if wanted.question == REPORT:
+            run.expect()
+        make_page = None if shape.html is None else begin_page(opened, run, other, wanted.question, shape.harness)
         answers = list(_answers(run, other, wanted, shape))
         if shape.pictures is not None:
             save_pictures(run, other, wanted.question, shape.pictures, shape)
-        if shape.html is not None:
-            write_page(page, make_page(run, other, wanted.question, answers, shape.harness))
+        if make_page is not None:
+            write_page(page, make_page(answers))
         elif shape.pictures is None:
             print_all(_write_answers(answers, wanted, shape, as_json=common.json))
     return ExitCode.OK
@@ -183,8 +186,6 @@ def _answers(run: Run, other: Run | None, wanted: Asked, shape: Shape) -> Iterat
     if wanted.question not in ("why", "compare") and wanted.arguments:
         raise UsageError(f"{wanted.question} takes nothing after it: expected options, got {wanted.arguments[0]!r}")
     store = wanted.runs[0] if isinstance(run.source, StoreSource) else None
-    if wanted.question == REPORT:
-        run.expect()
     for name in names:
         if name not in QUESTIONS:
             raise UsageError(f"the question {name!r} cannot be answered yet: expected one of {', '.join(QUESTIONS)}")
@@ -289,13 +290,24 @@ def page_target(file: str, runs: Sequence[str], questions: Collection[str]) -> P
     return path
 
 
-def make_page(run: Run, other: Run | None, question: str, answers: Sequence[Answer], harness: str | None) -> str:
-    """Return the page with the answers and their pictures."""
+def begin_page(
+    opened: ExitStack, run: Run, other: Run | None, question: str, harness: str | None
+) -> Callable[[Sequence[Answer]], str]:
+    """Begin to draw the pictures of a page, and return the function that makes the page with the answers.
+
+    The pictures are drawn in a thread while the questions are answered: both do so without the interpreter.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
     from orchestrator.analysis.analysis_report import html
     from orchestrator.analysis.pictures import pictures
 
     drawn = pictures(run, question, harness=harness, other=other)
-    return html(answers, drawn, title=one_line(f"{question.capitalize()} of {run.location}"))
+    pool = ThreadPoolExecutor(1)
+    opened.callback(pool.shutdown, cancel_futures=True)
+    drawing = {one.name: pool.submit(one.svg) for one in drawn}
+    title = one_line(f"{question.capitalize()} of {run.location}")
+    return lambda answers: html(answers, drawn, title=title, draw=lambda one: drawing[one.name].result())
 
 
 def save_pictures(run: Run, other: Run | None, question: str, folder: Path, shape: Shape) -> None:
