@@ -31,13 +31,15 @@ view/approvals/957a0f2c489b6af1 table/state_versions/e7ec7639085f893a index/chil
 view/children/039259ea6333c2d3 table/harnesses/d84e6b5f72cae5a7 table/mailbox/c586f65519224d6e
 index/mailbox_ids/c9811b125f4370ae index/mailbox_replies/3b9dc1c1de3ff3ae view/messages/06ab5f8474f2bdb3
 view/events/903182b30690e2ba index/transcript_records/523f92b9bdb172a1
-index/forked_records/65841b4224c0ad86 view/transcripts/c35e5cd3b95223b3
+index/forked_records/65841b4224c0ad86 view/transcripts/c35e5cd3b95223b3 index/event_records/cba2eefa66d8069b
+index/approval_records/f9a9a205aab30b15
 """
 SHAPE = OBJECTS.split()
 SHAPES = {5: SHAPE[:21], 6: SHAPE[:26], 7: SHAPE[:27], 8: SHAPE[:29]}
 SHAPES[9] = [*SHAPE[:3], SHAPE[29], *SHAPE[4:6], SHAPE[30], *SHAPE[7:11], *SHAPE[12:29], *SHAPE[31:34]]
 SHAPES[10] = [*(one for one in SHAPES[9] if one != SHAPE[14]), SHAPE[34]]
 SHAPES[11] = [*SHAPES[10], *SHAPE[35:38]]
+SHAPES[12] = [*(one for one in SHAPES[11] if one != SHAPE[24]), *SHAPE[38:40]]
 SCHEMA = "SELECT type, name, tbl_name, sql, rootpage FROM sqlite_master ORDER BY rowid"
 SMALL = "CASE WHEN typeof({0}) = 'text' AND length(CAST({0} AS BLOB)) > 8000000 THEN 0 ELSE {0} END"  # 0: large value
 RECORDS = f"""SELECT seq, harness, epoch, attempt, step, time_us, kind, {SMALL.format("body")}, {SMALL.format("state")}

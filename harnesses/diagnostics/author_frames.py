@@ -13,12 +13,10 @@ import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType, TracebackType
 
-import attrs
-import outcome
-import trio
 from attrs import frozen
 
 _TRACEBACK = BaseException.__dict__["__traceback__"].__get__
@@ -33,7 +31,9 @@ def _folder(file: str | None) -> str:
 
 _HERE = _folder(os.path.dirname(os.path.realpath(__file__)))
 _OURS = (_HERE, os.path.join(os.path.dirname(_HERE.rstrip(os.sep)), "orchestrator", ""))
-_MACHINERY = (*_OURS, *map(_folder, (trio.__file__, outcome.__file__, attrs.__file__, attrs.fields.__code__.co_filename)))
+# Found without being imported: commands that only read need this module, and importing Trio takes longer than they do.
+_LIBRARIES = [spec.origin for name in ("trio", "outcome", "attrs", "attr") if (spec := find_spec(name)) is not None]
+_MACHINERY = (*_OURS, *map(_folder, _LIBRARIES))
 _PATHS = sysconfig.get_paths()
 _INSTALLED = tuple({os.path.join(os.path.realpath(_PATHS[name]), "") for name in ("purelib", "platlib")})
 _PACKAGES = tuple(os.path.join(os.sep, name, "") for name in ("site-packages", "dist-packages"))

@@ -156,7 +156,13 @@ def _words() -> tuple[str, ...]:
     of_rules = (word for rule in (*rules().issued.rules, *rules().shapes.rules) for word in rule.words if len(word) > 1)
     of_names = (word for kind in ("passwords", "headers") for word in rules().names[kind])
     found = dict.fromkeys((*of_rules, *of_names, *rules().found, "private key", "private-lines", "kind"))
-    return tuple(word for word in found if not any(other in word for other in found if other != word))
+    return tuple(word for word in found if found.keys().isdisjoint(_parts(word)))
+
+
+def _parts(word: str) -> Iterator[str]:
+    """Yield every part of a word but the whole."""
+    size = len(word)
+    return (word[at:end] for at in range(size) for end in range(at + 1, size + 1) if end - at < size)
 
 
 @cache

@@ -55,3 +55,13 @@ def columns(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+
+
+_FORMULA = ("=", "+", "-", "@")
+"""What a spreadsheet takes for a formula at the beginning of a cell. Source: OWASP, CSV Injection."""
+
+
+def harmless(text: str) -> str:
+    """Return text for a cell: on one line, inert, and no formula."""
+    flat = one_line(text, 32_000)
+    return f"'{flat}" if flat.startswith(_FORMULA) else flat

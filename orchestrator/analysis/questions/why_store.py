@@ -5,8 +5,7 @@ Invariant: it is what the frames of an opened run say. Text is redacted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import cached_property
@@ -22,7 +21,7 @@ from orchestrator.analysis.sources.source_reading import APPROVALS, LIFE
 from orchestrator.codec import encode_private, without_secrets
 from orchestrator.errors import UsageError
 from orchestrator.events import current_kind, stored_kinds
-from orchestrator.store.file.schema import EFFECTS_OF_STEP
+from orchestrator.store.file.schema import EFFECTS_OF_STEP, IS_EVENT, OLDEST_READABLE
 from orchestrator.store.sqlite.sqlite_file import open_reader, translated
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.telemetry.span import object_in
@@ -30,9 +29,9 @@ from orchestrator.text.json_text import object_of
 
 _TOLD = ", ".join(f"'{kind}'" for kind in stored_kinds((*LIFE, *APPROVALS)))
 _SAID = f"""
-SELECT seq, time_us, harness, attempt, step, kind, body FROM records
-WHERE seq BETWEEN ? AND ? AND kind <> 'step' AND kind IN ({_TOLD}) ORDER BY seq
+SELECT seq, time_us, harness, attempt, step, kind, body FROM records {{index}} WHERE {IS_EVENT} AND kind IN ({_TOLD})
 """
+_SAID_OF = f"{_SAID.format(index='INDEXED BY event_records')} AND harness = ?"
 _OF_STEPS = """
 SELECT r.seq, r.time_us, r.attempt, r.step, r.body FROM records r WHERE r.seq IN (
     SELECT seq FROM step_index WHERE harness = :harness AND step BETWEEN :first AND :last
@@ -58,6 +57,51 @@ WHERE m.harness = :harness OR m.sender = :name ORDER BY m.seq
 _TIMES = ("work", "agent", "effects", "waiting")
 
 
+class _Told(Mapping[str, Sequence[Said]]):
+    """The lifecycle events and approval records of each harness, which are read when they are asked for.
+
+    Args:
+        rows: runs a query.
+        names: the name of each harness as it is shown, by its number; two may have the same.
+        is_indexed: whether the store has the index over these records; without it, all records are searched once.
+    """
+
+    def __init__(self, rows: Callable[[str, Any], list[Any]], names: Mapping[int, str], *, is_indexed: bool) -> None:
+        self._rows = rows
+        self._names = names
+        self._is_indexed = is_indexed
+        self._read: dict[str, list[Said]] = {}
+
+    def __getitem__(self, name: str) -> Sequence[Said]:
+        if not self._is_indexed:
+            return self._all[name]
+        if name not in self._read:
+            numbers = [number for number, shown in self._names.items() if shown == name]
+            self._read[name] = self._gather(row for number in numbers for row in self._rows(_SAID_OF, (number,))).get(name, [])
+        if not self._read[name]:
+            raise KeyError(name)
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @cached_property
+    def _all(self) -> dict[str, list[Said]]:
+        return self._gather(self._rows(_SAID.format(index="INDEXED BY event_records" if self._is_indexed else ""), ()))
+
+    def _gather(self, rows: Iterable[Any]) -> dict[str, list[Said]]:
+        told: dict[str, list[Said]] = {}
+        for seq, time_us, harness, attempt, step, kind, body in sorted(rows):
+            name = self._names.get(harness, "")
+            fields = object_of(without_secrets(body))
+            event = Said(seq, _at(time_us), name, attempt, step, current_kind(kind), **_typed(fields))
+            told.setdefault(name, []).append(event)
+        return told
+
+
 class StoreEvidence:
     """What a store has on record of its harnesses. Close it after use.
 
@@ -73,6 +117,8 @@ class StoreEvidence:
             known = self._db.execute("SELECT id, name FROM harnesses ORDER BY name").fetchall()
         self._names = {id: redact_text(name) for id, name in known}
         self._own_names = {self._names[id]: name for id, name in known}
+        (version,) = self._rows("PRAGMA user_version")[0]
+        self._told = _Told(self._rows, self._names, is_indexed=version > OLDEST_READABLE)
 
     def close(self) -> None:
         self._db.close()
@@ -84,28 +130,12 @@ class StoreEvidence:
             raise UsageError(f"{self.location} has no harness {wanted!r}: {known}")
         return names
 
-    @cached_property
-    def _all_said(self) -> dict[str, list[Said]]:
-        """The lifecycle events and approval records of all harnesses; SQLite looks for them with two threads."""
-        first, last = self._rows("SELECT coalesce(min(seq), 1), coalesce(max(seq), 0) FROM records")[0]
-        middle = (first + last) // 2
-        with closing(open_reader(Path(self.location).resolve())) as other, ThreadPoolExecutor(1) as apart:
-            later = apart.submit(other.execute(_SAID, (middle + 1, last)).fetchall)
-            rows = [*self._rows(_SAID, (first, middle)), *later.result()]
-        told: dict[str, list[Said]] = {}
-        for seq, time_us, harness, attempt, step, kind, body in rows:
-            name = self._names.get(harness, "")
-            fields = object_of(without_secrets(body))
-            event = Said(seq, _at(time_us), name, attempt, step, current_kind(kind), **_typed(fields))
-            told.setdefault(name, []).append(event)
-        return told
-
     def said(self) -> Mapping[str, Sequence[Said]]:
-        return self._all_said
+        return self._told
 
     def last_step(self, name: str) -> int:
         (last,) = self._rows(_LAST_STEP, {"harness": self._number(name)})[0]
-        return max([int(last), *(one.step for one in self._all_said.get(name, ()) if one.kind == "started")])
+        return max([int(last), *(one.step for one in self._told.get(name, ()) if one.kind == "started")])
 
     def gone(self) -> set[str]:
         with closing(SqliteReader(self.location)) as reader:
@@ -127,7 +157,7 @@ class StoreEvidence:
         return found
 
     def spent(self, name: str) -> list[tuple[list[str], dict[str, Any]]]:
-        query = "SELECT body FROM records WHERE kind = 'budget' AND harness = ? ORDER BY seq"
+        query = f"SELECT body FROM records WHERE {IS_EVENT} AND kind = 'budget' AND harness = ? ORDER BY seq"
         fields = [object_of(without_secrets(body)) for (body,) in self._rows(query, (self._number(name),))]
         settled = [one for one in fields if one.get("change") in ("settled", "overspent", "forfeited", "charged")]
         return [(list(one.get("pools") or ()), one.get("amounts") or one.get("spent") or {}) for one in settled]

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from copy import copy
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,14 +46,17 @@ class StoreSource:
         self._db: DuckDBPyConnection | None = None
         with closing(open_reader(self._path)) as db, translated(self.location):
             db.execute("BEGIN")
-            self._first_seq, self._last_seq = db.execute(
-                "SELECT coalesce(min(seq), 1), coalesce(max(seq), 0) FROM records"
-            ).fetchone()
-            names = [name for (name,) in db.execute("SELECT name FROM harnesses")]
+            # One at a time: each is a lookup, both together would be a scan of all records.
+            (self._first_seq,) = db.execute("SELECT coalesce(min(seq), 1) FROM records").fetchone()
+            (self._last_seq,) = db.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()
+            self._names = [name for (name,) in db.execute("SELECT name FROM harnesses")]
         self._records = "records"
         self._columns: Columns | None = None
         self._kept: Summary | None = None
-        self._secret_names = [(name, shown) for name in names if (shown := redact_text(name)) != name]
+
+    @cached_property
+    def _secret_names(self) -> list[tuple[str, str]]:
+        return [(name, shown) for name in self._names if (shown := redact_text(name)) != name]
 
     def prepare(self, db: DuckDBPyConnection) -> None:
         load_sqlite(db)

@@ -29,12 +29,9 @@ from orchestrator.codec import decode
 from orchestrator.errors import UsageError
 from orchestrator.history.past_reader import pages
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
-from orchestrator.text.terminal_text import one_line
-from orchestrator.text.value_lines import json_line, stamp
+from orchestrator.text.value_lines import harmless, json_line, stamp
 
 FORMATS = ("jsonl", "csv", "parquet")
-_FORMULA = ("=", "+", "-", "@")
-"""What a spreadsheet takes for a formula at the beginning of a cell. Source: OWASP, CSV Injection."""
 
 
 def write_text(sheet: Sheet, format: str, pages: Iterable[Sequence[Any]], file: TextIO) -> int:
@@ -80,12 +77,6 @@ def cells(columns: Sequence[Column], row: Row) -> Iterator[object]:
             yield harmless(value)
         else:
             yield str(value).lower() if column.type == "bool" else value
-
-
-def harmless(text: str) -> str:
-    """Return text for a cell: on one line, inert, and no formula."""
-    flat = one_line(text, 32_000)
-    return f"'{flat}" if flat.startswith(_FORMULA) else flat
 
 
 def load_arrow() -> tuple[Any, Any]:

@@ -18,10 +18,9 @@ from attrs import define, evolve
 from harnesses.errors import one_of
 from orchestrator.analysis.answers.answer import Answer, Cell, Table, cell, is_figure
 from orchestrator.analysis.sql.sql_room import End, Head, Page
-from orchestrator.cli.export.export_formats import harmless
 from orchestrator.errors import UsageError
 from orchestrator.text.terminal_text import one_line
-from orchestrator.text.value_lines import brief, json_line
+from orchestrator.text.value_lines import brief, harmless, json_line
 
 _CELL = 60
 _LEAST = 12

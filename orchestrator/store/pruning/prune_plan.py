@@ -29,6 +29,7 @@ from harnesses.errors import one_of
 from orchestrator.errors import UnknownHarness, UsageError
 from orchestrator.events import EVENTS, Started, stored_kinds
 from orchestrator.lifecycle import Status
+from orchestrator.store.file.schema import IS_EVENT
 from orchestrator.store.store_operations import APPROVAL_KINDS
 
 LOOKED_BACK_AT = 100
@@ -175,7 +176,7 @@ WHERE i.harness = ? AND i.step BETWEEN ? AND ? AND r.time_us >= ?
 """
 _EVENTS = f"""
 SELECT harness, max(seq), max(CASE WHEN kind = '{Started.kind}' THEN seq END) FROM records
-WHERE kind IN ({", ".join(map(repr, sorted(LIFECYCLE)))}) GROUP BY harness
+WHERE {IS_EVENT} AND kind IN ({", ".join(map(repr, sorted(LIFECYCLE)))}) GROUP BY harness
 """
 _OPEN = f"""
 WITH marks AS (

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from orchestrator.errors import StoreBusy, StoreCorrupt, StoreError, StoreUnusable
 from orchestrator.store.file.open_files import Writing, connect_reader
-from orchestrator.store.file.schema import APPLICATION_ID, MIGRATIONS, VERSION, statements
+from orchestrator.store.file.schema import APPLICATION_ID, MIGRATIONS, OLDEST_READABLE, VERSION, statements
 from orchestrator.store.file.schema_shape import Connection, harden
 from orchestrator.store.integrity.seals import seal_anew
 from orchestrator.text.command_hints import command
@@ -61,7 +61,7 @@ def open_reader(path: Path, *, older: bool = False) -> Connection:
     """Open an existing file for reading only.
 
     Args:
-        older: whether to accept an older schema version; its views must not be used.
+        older: whether to accept a schema version before `OLDEST_READABLE`; its views must not be used.
 
     Raises:
         StoreUnusable: it does not exist, is not a store of this program, or is newer than this program.
@@ -79,7 +79,7 @@ def open_reader(path: Path, *, older: bool = False) -> Connection:
                 raise StoreUnusable(
                     f"{path} is empty: expected a store; it is just being created, or nothing has run on it yet"
                 )
-            if version < VERSION and not older:
+            if version < OLDEST_READABLE and not older:
                 raise StoreUnusable(
                     f"{path} has schema version {version}: expected {VERSION}; "
                     f"`{command(path, 'doctor', '--repair')}` brings it up to date"

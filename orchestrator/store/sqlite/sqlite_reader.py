@@ -21,7 +21,7 @@ from orchestrator.lifecycle import Status
 from orchestrator.records import ApprovalRecord, ChildRecord, EffectRecord, HarnessRecord, Record, StepRecord
 from orchestrator.store.encryption import cipher_of, reveal_body, reveal_row, reveal_value
 from orchestrator.store.file.run_lock import is_alive
-from orchestrator.store.file.schema import EFFECTS_OF_STEP, MODEL_OF, TRANSCRIPTS
+from orchestrator.store.file.schema import EFFECTS_OF_STEP, IS_EVENT, MODEL_OF, NOT_EVENTS, TRANSCRIPTS
 from orchestrator.store.file.schema_shape import Connection
 from orchestrator.store.file.value_files import ValueFiles, files_folder
 from orchestrator.store.rules.approval_rules import approval_records
@@ -118,6 +118,16 @@ _SCAN = (
 )
 ScannedRow: TypeAlias = tuple[int, int, int, int, int, int, str, str]
 """`seq`, number of the harness, epoch, attempt, step, `time_us`, kind and body of a record."""
+
+
+def records_of(kinds: Collection[str]) -> str:
+    """Return the query for the newest records of these kinds of one harness; lifecycle events are in an index."""
+    places, which = ",".join("?" * len(kinds)), "1" if {*NOT_EVENTS} & {*kinds} else IS_EVENT
+    return (
+        "SELECT r.seq, ?, r.attempt, r.step, r.time_us, r.kind, r.body, coalesce(c.run, '') FROM records r "
+        "LEFT JOIN claims c ON c.harness = r.harness AND c.epoch = r.epoch "
+        f"WHERE r.harness = ? AND r.kind IN ({places}) AND {which} ORDER BY r.seq DESC LIMIT ?"
+    )
 
 
 class SqliteReader:
@@ -357,13 +367,7 @@ class SqliteReader:
             UnknownHarness: there is no such harness.
         """
         with self._reading() as db:
-            places = ",".join("?" * len(kinds))
-            rows = db.execute(
-                "SELECT r.seq, ?, r.attempt, r.step, r.time_us, r.kind, r.body, coalesce(c.run, '') FROM records r "
-                "LEFT JOIN claims c ON c.harness = r.harness AND c.epoch = r.epoch "
-                f"WHERE r.harness = ? AND r.kind IN ({places}) ORDER BY r.seq DESC LIMIT ?",
-                (name, self._number(db, name), *kinds, limit),
-            ).fetchall()
+            rows = db.execute(records_of(kinds), (name, self._number(db, name), *kinds, limit)).fetchall()
         records = [Record(*row) for row in rows]
         return [evolve(one, body=reveal_body(self._cipher, one.kind, one.body)) for one in records]
 

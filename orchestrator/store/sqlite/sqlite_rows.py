@@ -116,7 +116,8 @@ def _open(id: int, harness: int, epoch: int, attempt: int, step: int, pools: Any
 OF_REQUEST = """
 SELECT r.kind, r.harness, coalesce(h.name, ''), r.step, r.body FROM records r LEFT JOIN harnesses h ON h.id = r.harness
 WHERE r.seq >= (SELECT min(seq) FROM approval_index WHERE id = :id)
-  AND r.kind IN ('approval_requested', 'approval_answered', 'approval_used') AND instr(r.body, :id) AND r.body ->> '$.id' = :id
+  AND r.kind <> 'step' AND r.kind IN ('approval_requested', 'approval_answered', 'approval_used')
+  AND instr(r.body, :id) AND r.body ->> '$.id' = :id
 ORDER BY r.seq
 """
 # CROSS JOIN keeps SQLite's planner from reading every record and looking for it in the index.

@@ -166,7 +166,9 @@ def test_the_reference_has_every_verb_and_its_options():
     assert text.count("```") % 2 == 0
 
 
-@pytest.mark.parametrize("line", ["--help", "-h", "status --store run.db", "steps three --store run.db"])
+@pytest.mark.parametrize(
+    "line", ["--help", "-h", "status --store run.db", "steps three --store run.db", "analyze why three --store run.db"]
+)
 def test_what_is_asked_often_imports_nothing_heavy(line, tmp_path: Path):
     recorded(tmp_path / "run.db")
 

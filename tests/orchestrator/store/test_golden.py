@@ -208,6 +208,24 @@ def test_it_is_not_upgraded_while_a_program_runs_on_it(tmp_path: Path) -> None:
         lock.release()
 
 
+def test_a_store_without_the_index_over_events_is_read_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Version 12 has no other table, view or row than version 11: only a program that writes has to upgrade a store."""
+    path = tmp_path / "run.db"
+    path.write_bytes(before := gzip.decompress((GOLDEN / "version-11.db.gz").read_bytes()))
+
+    def told() -> list[str]:
+        verbs = (["status"], ["steps", "one"], ["effects"], ["analyze", "why", "one"], ["analyze", "restarts"])
+        assert [main([*verb, "--store", str(path)]) for verb in verbs] == [0] * len(verbs)
+        with closing(SqliteReader(path)) as reader:
+            return [capsys.readouterr().out, str(reader.records_of("one", ("started", "failed")))]
+
+    found = told()
+    assert path.read_bytes() == before
+
+    upgrade(path)
+    assert told() == found
+
+
 MADE = """
 from tests.orchestrator.store.test_golden import Book, Migrated, Renamed, Summing, Trading
 

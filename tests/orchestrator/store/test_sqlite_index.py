@@ -15,6 +15,7 @@ from orchestrator.lifecycle import Status
 from orchestrator.store import SqliteStore
 from orchestrator.store.conformance import claim, event_row, intent_row, numbers, step_row
 from orchestrator.store.file.schema import INDEX_EVERY
+from orchestrator.store.sqlite.sqlite_reader import records_of
 from orchestrator.store.store_protocol import Claimed
 
 
@@ -113,3 +114,15 @@ def test_what_a_killed_run_left_unindexed_is_indexed_by_the_next(tmp_path: Path,
         commit_up_to(next_run, claim(next_run, "one"), 51, 60)
         assert indexed_seq(next_run) == 50
         assert numbers(next_run, "one") == list(range(1, 61))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "index"), [(("started", "failed"), "event_records (harness=? AND kind=?)"), (("output",), None)]
+)
+def test_lifecycle_events_of_a_harness_are_found_without_reading_its_steps(
+    store: SqliteStore, kinds: tuple[str, ...], index: str | None
+) -> None:
+    with closing(sqlite3.connect(store.path)) as db:
+        plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {records_of(kinds)}", ("one", 1, *kinds, 9))]
+
+    assert plan[0] == (f"SEARCH r USING INDEX {index}" if index else "SCAN r")
