@@ -30,9 +30,8 @@ index/approval_index_of/cc54a08d2c409a6a index/approval_index_for/7ff46a810b4d40
 view/approvals/957a0f2c489b6af1 table/state_versions/e7ec7639085f893a index/child_records/a23060315102d044
 view/children/039259ea6333c2d3 table/harnesses/d84e6b5f72cae5a7 table/mailbox/c586f65519224d6e
 index/mailbox_ids/c9811b125f4370ae index/mailbox_replies/3b9dc1c1de3ff3ae view/messages/06ab5f8474f2bdb3
-view/events/903182b30690e2ba index/transcript_records/523f92b9bdb172a1
-index/forked_records/65841b4224c0ad86 view/transcripts/c35e5cd3b95223b3 index/event_records/cba2eefa66d8069b
-index/approval_records/f9a9a205aab30b15
+view/events/903182b30690e2ba index/transcript_records/523f92b9bdb172a1 index/forked_records/65841b4224c0ad86
+view/transcripts/c35e5cd3b95223b3 index/event_records/cba2eefa66d8069b index/approval_records/f9a9a205aab30b15
 """
 SHAPE = OBJECTS.split()
 SHAPES = {5: SHAPE[:21], 6: SHAPE[:26], 7: SHAPE[:27], 8: SHAPE[:29]}

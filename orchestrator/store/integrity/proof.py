@@ -44,7 +44,7 @@ from orchestrator.store.store_operations import APPROVAL_KINDS, mailbox_columns,
 __all__ = ["HASH_LENGTH", "Finding", "Proof", "is_unmade", "prove", "prove_in", "readable"]
 
 HASH_LENGTH = 64
-_APART = 2
+_APART = 3
 """Checks that run beside the walk along the chain; SQLite releases the interpreter meanwhile."""
 Check: TypeAlias = Callable[[sqlite3.Connection, Account], None]
 Apart: TypeAlias = Callable[[Check], Callable[[], list[Finding]]]
@@ -93,8 +93,10 @@ def prove_in(
         account.add(fault.what, "sqlite_master", f"{fault}; {fault.mend(store)}")
     lost = None
     if all(fault.is_harmless for fault in wrong):
-        _check_within(db, account, head, deep, apart or partial(_check_here, db))
-        check_files(db, files_folder(store.resolve()), account)
+        begin = apart or partial(_check_here, db)
+        files = begin(partial(check_files, folder=files_folder(store.resolve())))
+        _check_within(db, account, head, deep, begin)
+        account.found += files()
         lost = find_lost_note(db, account)
     if lost is not None:
         account.found = [evolve(finding, text=f"{lost.what}; run `{REPAIR}`") for finding in account.found]

@@ -36,15 +36,20 @@ SELECT seq FROM (
 ) WHERE step <> was + 1 ORDER BY seq LIMIT 1
 """
 _COUNTS = f"""
-SELECT {", ".join(f"coalesce(sum({which}), 0)" for which in INDEXES.values())}
-FROM records WHERE seq <= (SELECT indexed_seq FROM meta)
+SELECT coalesce(sum(kind = 'step' AND i.seq = r.seq), 0),
+       {", ".join(f"coalesce(sum({which}), 0)" for which in INDEXES.values())}
+FROM records r LEFT JOIN step_index i ON i.harness = r.harness AND i.step = r.step
+WHERE r.seq <= (SELECT indexed_seq FROM meta)
 """
-"""How many records each index has entries for."""
+"""How many steps have their entry, and how many records each index has entries for. In the order of the records: those of one
+harness after those of the other would be looked up all over the file, which takes twice as long.
+"""
 _MATCHED = """
 SELECT count(*), coalesce(sum({which} AND r.harness = i.harness AND r.step = i.step), 0)
 FROM {index} i LEFT JOIN records r ON r.seq = i.seq AND r.seq <= (SELECT indexed_seq FROM meta)
 """
 """How many entries an index has, and how many of them have a record."""
+_ENTRIES = "SELECT count(*) FROM step_index"
 _IN_TURN = """
 SELECT NOT EXISTS (
     SELECT 1 FROM (SELECT min(step) AS first, max(step) AS last, count(*) AS count FROM step_index GROUP BY harness)
@@ -99,11 +104,15 @@ def _key(key: tuple[Any, ...]) -> str:
 
 def check_indexes(db: sqlite3.Connection, account: Account) -> None:
     """Check the indexes against the records: views do not show what is missing from an index."""
-    counts = db.execute(_COUNTS).fetchone()
+    of_steps, *counts = db.execute(_COUNTS).fetchone()
     is_sound = True
     for (index, which), count in zip(INDEXES.items(), counts, strict=True):
+        if index == "step_index":
+            matched = (*db.execute(_ENTRIES).fetchone(), of_steps)
+        else:
+            matched = db.execute(_MATCHED.format(index=index, which=which)).fetchone()
         # Entries are unique: if each has a record, and there are as many, then none is lacking.
-        if db.execute(_MATCHED.format(index=index, which=which)).fetchone() != (count, count):
+        if matched != (count, count):
             is_sound = False
             _compare_index(db, account, index, which)
     is_pruned = bool(read_base(db).position)
@@ -131,7 +140,7 @@ def check_pages(db: sqlite3.Connection, account: Account) -> None:
             account.add("damaged", "file", f"the file is damaged: {text}; {COPY}")
 
 
-def check_files(db: sqlite3.Connection, folder: Path, account: Account) -> None:
+def check_files(db: sqlite3.Connection, account: Account, folder: Path) -> None:
     """Check the files with large values against the records that name them."""
     for seq, file in named_files(db):
         wrong = what_is_wrong(folder, file)
