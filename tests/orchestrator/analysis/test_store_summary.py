@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -107,8 +106,7 @@ def test_few_new_records_are_read_beside_a_summary_and_many_extend_it(store: Pat
     assert len(names(store)) == 2 + 2 * len(files)
 
 
-@contextmanager
-def changed(store: Path, what: str) -> Iterator[None]:
+def change(store: Path, what: str) -> None:
     """Change a summary so that it must not be used."""
     folder = summary_folder(store)
     contents = folder / _CONTENTS
@@ -127,15 +125,14 @@ def changed(store: Path, what: str) -> Iterator[None]:
             contents.write_bytes(contents.read_bytes().replace(b'"version":"', b'"version":"0'))
         case _:
             contents.write_bytes(contents.read_bytes().replace(b'"hash":"', b'"hash":"0'))
-    yield
 
 
 @pytest.mark.parametrize("what", ["truncated", "missing", "a link", "torn", "another version", "another store"])
 def test_a_summary_that_is_not_whole_or_not_of_the_store_is_made_anew(store: Path, what: str) -> None:
     told, _ = answers(store)
     old = names(store)
-    with changed(store, what):
-        assert answers(store)[0] == told
+    change(store, what)
+    assert answers(store)[0] == told
     new = names(store)
     assert len(new) == len(old)
     assert new & old == {_CONTENTS, "lock"}
@@ -181,7 +178,7 @@ def test_a_run_goes_on_after_its_summary_was_deleted(store: Path) -> None:
 
 def test_several_readers_may_build_a_summary_at_once(store: Path) -> None:
     with ThreadPoolExecutor(3) as pool:
-        told = list(pool.map(lambda _: answers(store), range(3)))
+        told = list(pool.map(answers, [store] * 3))
     assert all(one == told[0] for one in told)
     assert len(names(store)) == 4
 
