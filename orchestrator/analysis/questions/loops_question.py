@@ -1,9 +1,11 @@
-"""Loops: the same output, or the same two or three, again and again; states that no longer change.
+"""Loops: the same step, or the same two or three, again and again; states that no longer change.
 
-A step repeats if its output is that of the step 1, 2 or 3 before it; a loop is at least 5 repeating steps in a row with the
-same distance, the rule of the guardrail `no_progress`. Longer periods are not detected.
+A step repeats if its fingerprint is that of the step 1, 2 or 3 before it; a loop is at least 5 repeating steps in a row with
+the same distance, the rule of the guardrail `no_progress`. Longer periods are not detected. The fingerprint is the one that
+the guardrail has recorded; without that guardrail, it is of the input, the output and the change of the state, and a step
+that makes a list longer repeats no other.
 
-    same      the outputs are equal                    similar    equal except for numbers, which may be times or counts
+    same      the fingerprints are equal
     unchanged the state did not change in at least 20 steps in a row
 """
 
@@ -16,37 +18,32 @@ from orchestrator.analysis.answers.answer import Answer, Table, moment, times
 from orchestrator.analysis.frames.analysis_run import Run
 from orchestrator.analysis.frames.run_tables import what_is_gone
 from orchestrator.analysis.questions.record_scan import harnesses
-from orchestrator.analysis.sources import StoreSource
 from orchestrator.text.terminal_text import one_line
 
 AGAIN, UNCHANGED = 5, 20
 PERIODS = 3
+LOOPS = "$.loops.recent"
+"""Where the guardrail `no_progress` keeps fingerprints, latest first, in `governance`."""
+GROWS = '"(append|keep)":'
+"""Matches a change of the state that makes another one each time it is made."""
+_FIELDS = {"input": "JSON", "output": "JSON", "delta": "JSON", "governance": "JSON"}
 _MOST = 200
 """Limit on the reported loops, longest first."""
 _NOTE = (
-    f"a loop is at least {AGAIN} steps in a row whose output is that of the step 1, 2 or 3 before; similar: but for numbers; "
-    f"unchanged: at least {UNCHANGED} steps in a row that did not change the state"
+    f"a loop is at least {AGAIN} steps in a row that repeat the step 1, 2 or 3 before: by the fingerprints of `no_progress`, "
+    f"or else with its input, output and change of the state; unchanged: at least {UNCHANGED} steps in a row that did not "
+    "change the state"
 )
-_KINDS = (
-    *(
-        (kind, period, 1 << place * PERIODS + period - 1)
-        for place, kind in enumerate(("same", "similar"))
-        for period in (1, 2, 3)
-    ),
-    ("unchanged", 0, 1 << 2 * PERIODS),
-)
+_KINDS = (*(("same", period, 1 << period - 1) for period in (1, 2, 3)), ("unchanged", 0, 1 << PERIODS))
 """Kinds of loops: name, distance and bit."""
-_LOOKS = """
+_LOOKS = f"""
     CREATE OR REPLACE TEMP TABLE loop_looks AS
-    SELECT list_position(?, harness)::INTEGER AS place, step_number AS step, hash(output::VARCHAR) AS same,
-           hash(regexp_replace(output::VARCHAR, '[0-9]+', '0', 'g')) AS "similar",
-           coalesce(delta::VARCHAR, '{}') = '{}' AS is_unchanged
-    FROM steps WHERE list_contains(?, harness)
-"""
-_COPIED = """
-    CREATE OR REPLACE TEMP TABLE loop_looks AS
-    SELECT list_position(?, harness)::INTEGER AS place, step, same, "similar", is_unchanged
-    FROM ({loops}) WHERE list_contains(?, harness)
+    SELECT list_position(?, harness)::INTEGER AS place, step,
+           CASE WHEN json_exists(governance, '{LOOPS}') THEN nullif(json_extract_string(governance, '{LOOPS}[0]'), '')
+                WHEN regexp_matches(delta::VARCHAR, '{GROWS}') THEN NULL
+                ELSE hash(input::VARCHAR, output::VARCHAR, delta::VARCHAR)::VARCHAR END AS same,
+           coalesce(delta::VARCHAR, '{{{{}}}}') = '{{{{}}}}' AS is_unchanged
+    FROM ({{steps}}) WHERE list_contains(?, harness)
 """
 _MARKS = """
     CREATE OR REPLACE TEMP TABLE loop_marks AS
@@ -79,8 +76,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
 
 def _found(run: Run, names: list[str]) -> list[tuple[Any, ...]]:
     """Return the longest loops of each kind. Computed in small parts, so that a million outputs need little memory."""
-    loops = run.source.loops() if isinstance(run.source, StoreSource) else None
-    run.rows(_LOOKS if loops is None else _COPIED.format(loops=loops), [names, names])
+    run.rows(_LOOKS.format(steps=run.source.own(("step",), _FIELDS)), [names, names])
     bits = " + ".join(
         f'CASE WHEN "{kind}" = lag("{kind}", {period}) OVER one THEN {bit} ELSE 0 END'
         for kind, period, bit in _KINDS
@@ -97,10 +93,10 @@ def _found(run: Run, names: list[str]) -> list[tuple[Any, ...]]:
 
 
 def told_once(found: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Return loops without redundant ones: the same is also similar, and period 1 is also 2 and 3."""
+    """Return loops without redundant ones: period 1 is also 2 and 3."""
     kept: list[tuple[Any, ...]] = []
     within: dict[str, list[tuple[Any, ...]]] = {}
-    for row in sorted(found, key=lambda row: (row[0], _PLAIN[row[1]], row[2], row[3])):
+    for row in sorted(found, key=lambda row: (row[0], row[1] == "unchanged", row[2], row[3])):
         name, kind, _, first, last = row[:5]
         known = within.setdefault(name, [])
         if kind == "unchanged" or not any(other[3] <= first + PERIODS and last <= other[4] for other in known):
@@ -108,9 +104,6 @@ def told_once(found: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
             if kind != "unchanged":
                 known.append(row)
     return sorted(kept, key=lambda row: (-row[5], row[0], row[3], row[1]))
-
-
-_PLAIN = {"same": 0, "similar": 1, "unchanged": 2}
 
 
 def _shown(run: Run, found: Sequence[tuple[Any, ...]]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
@@ -139,5 +132,4 @@ def _sentences(rows: Sequence[tuple[Any, ...]]) -> Iterator[str]:
             yield f"{where} changed nothing in the state."
         else:
             what = "the same output" if period == 1 else f"the same {period} outputs"
-            but = ", except for numbers" if kind == "similar" else ""
-            yield f"{where} gave {what} again and again{but}: {output}"
+            yield f"{where} gave {what} again and again: {output}"
