@@ -13,6 +13,7 @@ import msgspec
 from attrs import frozen
 
 from harnesses.effects.approval import Standing, Word, stand
+from harnesses.effects.effect import WAY_OUT
 from harnesses.timing.clock import now_s, now_us, read_ticks
 from orchestrator.errors import UsageError
 from orchestrator.kill_switch import ALL, KillSwitch
@@ -41,12 +42,20 @@ _REOPEN = "; `orchestrator approvals reopen "
 """Marks the remedy in the cause of a denial."""
 
 
-def cause(record: HarnessRecord, location: str = "", *, reopened: Collection[str] = (), is_any_running: bool = True) -> str:
+def cause(
+    record: HarnessRecord,
+    location: str = "",
+    *,
+    reopened: Collection[str] = (),
+    is_any_running: bool = True,
+    is_settled: bool = False,
+) -> str:
     """Return why a harness has its status; empty where the status is sufficient.
 
     Args:
         location: path of the store, for the commands in the text.
         reopened: ids of requests of its current step that were reopened.
+        is_settled: whether it was blocked by effects of unknown outcome, and none of them is unknown any more.
         is_any_running: whether a program is running on the store, so that `orchestrator start` can work.
     """
     if shown_status(record) == INTERRUPTED:
@@ -58,6 +67,8 @@ def cause(record: HarnessRecord, location: str = "", *, reopened: Collection[str
     what, _, remedy = said.rpartition(_REOPEN)
     if remedy.partition("`")[0] in reopened:
         said = f"{what}; it is reopened: {start} makes it ask again"
+    if is_settled:
+        said = f"the outcome of its effect, which was unknown, is settled; to go on: {start}"
     return for_store(said if is_any_running else said.replace(start, "`orchestrator run FILE`"), location)
 
 
@@ -109,7 +120,7 @@ def look_at(
     return [
         _at(
             record,
-            why(record),
+            why(record, is_settled=awaits_settling(record) and not has_unknown_effect(reader, record.name)),
             live=lives.get(record.name),
             recent=recent.get(record.name),
             asks=approvals.pending.get(record.name),
@@ -118,6 +129,16 @@ def look_at(
         )
         for record in records
     ]
+
+
+def awaits_settling(record: HarnessRecord) -> bool:
+    """Return whether a harness has ended because the outcome of an effect was unknown."""
+    return record.status is Status.BLOCKED and WAY_OUT in str(record.event.get("cause") or "")
+
+
+def has_unknown_effect(reader: Roster, name: str) -> bool:
+    """Return whether the outcome of an effect of the step in progress is unknown."""
+    return any(effect.is_open for effect in reader.effects(name, current=True))
 
 
 def _is_timed(record: HarnessRecord, live: Live | None) -> bool:

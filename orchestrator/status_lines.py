@@ -21,7 +21,7 @@ from attrs import define, field, frozen
 from orchestrator.kill_switch import ALL
 from orchestrator.lifecycle import Status
 from orchestrator.runtime.activity import Live, known_activity
-from orchestrator.status import AllApprovals, At, latched_beside, look, look_at, shown_status
+from orchestrator.status import AllApprovals, At, awaits_settling, latched_beside, look, look_at, shown_status
 from orchestrator.store.store_capabilities import HarnessRow, Roster, Rostered
 from orchestrator.text.json_text import json_line, stamp_us
 
@@ -191,5 +191,5 @@ def _line_of(at: At, row: HarnessRow, latched: Collection[str]) -> _Line:
         step=record.current_step,
         limit_s=at.limit_s,
         is_running=shown_status(record) == Status.RUNNING,
-        is_settled=not record.owned or record.status is Status.BACKING_OFF,
+        is_settled=(not record.owned or record.status is Status.BACKING_OFF) and not awaits_settling(record),
     )

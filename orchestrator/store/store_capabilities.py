@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from harnesses.data.large_values import ReadFile, StoredFile, StoredText, cannot_read, stored_file, with_value
 from orchestrator.codec import decode
-from orchestrator.records import ApprovalRecord, ChildRecord, HarnessRecord, Record, StepRecord
+from orchestrator.records import ApprovalRecord, ChildRecord, EffectRecord, HarnessRecord, Record, StepRecord
 
 _PAGE = 20
 """Transcripts read at a time."""
@@ -112,6 +112,8 @@ class Roster(Protocol):
     def approvals(self, name: str | None = None) -> list[ApprovalRecord]: ...
 
     def steps(self, name: str, *, after: int = 0, limit: int = 1000) -> list[StepRecord]: ...
+
+    def effects(self, name: str | None = None, *, current: bool = False) -> list[EffectRecord]: ...
 
     def children(self, name: str | None = None) -> Sequence[ChildRecord]: ...
 

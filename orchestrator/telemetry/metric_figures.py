@@ -179,7 +179,7 @@ def _of_each(counts: Counts) -> Iterator[Family]:
     help = "Seconds for which the event loop was blocked, counting blocks of more than a second."
     yield _counter("orchestrator_loop_blocked_seconds_total", help, blocked, "harness")
     last = [(at, tally.last_step_us / 1e6) for at, tally in each if tally.last_step_us]
-    help = "Time of the last step, seconds since 1970."
+    help = "Time of the last step, or of the start before the first one, seconds since 1970."
     yield _gauge("orchestrator_last_step_timestamp_seconds", help, last, "harness")
     took = [((*at, part), us / 1e6) for at, tally in each for part, us in tally.took_us.items()]
     help = "Time spent in steps, by part."

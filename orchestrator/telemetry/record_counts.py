@@ -109,6 +109,8 @@ class Counts:
         match record.kind:
             case "started":
                 self._started.add(record.harness)
+                if not tally.steps:
+                    tally.last_step_us = record.time_us
             case "restarting":
                 tally.restarts += 1
             case "intent":

@@ -29,18 +29,20 @@ def effects(source: Source) -> str:
         ), outcomes AS (
             SELECT harness, step, key, max(seq) AS seq,
                    arg_max({{'timestamp': "timestamp", 'outcome': outcome, 'result': result, 'reason': reason,
-                             'by': "by"}}, seq) AS newest
+                             'by': "by"}}, seq) AS newest,
+                   list({{'seq': seq, 'timestamp': "timestamp"}} ORDER BY seq) FILTER (coalesce("by", '') = '') AS own
             FROM marks WHERE kind = 'outcome' GROUP BY harness, step, key
         ), told AS (
             SELECT i.seq AS seq, i.harness AS harness, i.step AS step, i.key AS key, i.tries AS tries, i.newest AS begun,
-                   CASE WHEN o.seq > i.seq THEN o.newest END AS told
+                   CASE WHEN o.seq > i.seq THEN o.newest END AS told,
+                   list_filter(o.own, lambda one: one.seq > i.seq)[1]."timestamp" AS returned
             FROM intents i LEFT JOIN outcomes o ON o.harness = i.harness AND o.step = i.step AND o.key = i.key
         )
         SELECT seq, begun."timestamp" AS "timestamp", begun.run AS run, harness, begun.attempt AS attempt, step AS step_number,
                key, coalesce(told.outcome, 'begun') AS outcome, begun.arguments AS arguments, told.result AS result,
                coalesce(told.reason, '') AS reason, coalesce(begun.idempotent, false) AS idempotent,
                coalesce(begun.keep, false) AS keep, coalesce(told."by", '') AS settled_by, told."timestamp" AS ended,
-               date_diff('microsecond', begun."timestamp", told."timestamp") / 1e6 AS took_s, tries
+               date_diff('microsecond', begun."timestamp", returned) / 1e6 AS took_s, tries
         FROM told
     """
 

@@ -5,7 +5,8 @@ Temporary tables, created when they are first needed:
 gathered   a row for each attempt, and one (attempt 0) for records about a harness from outside: counts, first and last
            moment, sums of microseconds, and the time of each step as lists
 heard      lifecycle events and approval records: kinds and causes
-lives      a row for each attempt: when it began and ended, and by what
+lives      a row for each attempt: when it began and ended, and by what; `lived_until`, when it was last alive as far as known:
+           its end, or without one the last record of any attempt of the same program, but not after the next attempt began
 said       as `heard`, with all fields that questions need; read in a separate pass
 remaining  a row for each harness: its oldest existing step, how many are missing after that, and the last copied one:
            runs are pruned, logs begin late, forks have steps of another harness
@@ -50,6 +51,11 @@ _LIVES = f"""
            coalesce(t.after_step, g.first_step - 1, 0) AS after_step,
            coalesce(g.last_step, t.after_step, 0) AS last_step, g.steps AS steps, t."end".cause AS cause,
            coalesce(t.is_restarted, false) AS is_restarted,
+           CASE WHEN t."end" IS NOT NULL THEN t."end"."timestamp" WHEN g.last_step <= f.step THEN g.last
+                WHEN lead(g.run) OVER one = g.run THEN g.last
+                ELSE greatest(g.last, least(max(g.own_last) OVER (PARTITION BY g.run),
+                                            lead(coalesce(t.began, g.first)) OVER one)) END AS lived_until,
+           g.run AS run,
            CASE WHEN t."end".kind = 'restarting' THEN 'taken_down' WHEN t."end" IS NOT NULL THEN t."end".kind
                 WHEN g.last_step <= f.step THEN NULL WHEN lead(g.attempt) OVER one IS NOT NULL THEN 'killed' END AS ended_by,
            lead(coalesce(t.began, g.first)) OVER one AS next_began
@@ -64,6 +70,7 @@ _GATHERED = f"""
     SELECT harness, attempt, count(*) AS count, sum(seq) AS seqs, min("timestamp") AS first, max("timestamp") AS last,
            count(*) FILTER (kind = 'step') AS steps, min(step) FILTER (kind = 'step') AS first_step,
            max(step) FILTER (kind = 'step') AS last_step,
+           max(run) FILTER (run <> '') AS run, max("timestamp") FILTER (run <> '' AND attempt > 0) AS own_last,
            list({{{_FIELDS_HEARD}}})
                FILTER (kind IN ({among(_TOLD)})) AS told
 """
@@ -157,11 +164,11 @@ _LIVED = """
 """
 _KEPT = """
     CREATE OR REPLACE TEMP TABLE kept AS
-    SELECT harness, attempt, began AS since, coalesce(ended, last) AS until, steps - (NOT is_started)::INTEGER AS rated
+    SELECT harness, attempt, began AS since, lived_until AS until, steps - (NOT is_started)::INTEGER AS rated
     FROM ({lived}) WHERE is_whole
 """
 _CUT = """
-    INSERT INTO kept SELECT l.harness, l.attempt, min(s."timestamp"), any_value(coalesce(l.ended, l.last)), count(*) - 1
+    INSERT INTO kept SELECT l.harness, l.attempt, min(s."timestamp"), any_value(l.lived_until), count(*) - 1
     FROM ({lived}) l JOIN (SELECT harness, attempt, "timestamp" FROM step_heads) s
         ON s.harness = l.harness AND s.attempt = l.attempt
     WHERE NOT l.is_whole GROUP BY l.harness, l.attempt

@@ -206,7 +206,7 @@ def _time_parts(cast: tables.Roll, spent: dict[str, dict[str, float]]) -> list[d
 MOST_BARS = 20
 _FAILED = """
     SELECT harness, coalesce(error, ended_by), count(*) AS crashes, coalesce(arg_max(cause, attempt), '')
-    FROM drawn_attempts WHERE ended_by IN ('failed', 'killed', 'gave_up') AND list_contains(?, harness)
+    FROM drawn_attempts WHERE ended_by IN ('failed', 'gave_up') AND list_contains(?, harness)
     GROUP BY ALL ORDER BY crashes DESC, harness, 2
 """
 

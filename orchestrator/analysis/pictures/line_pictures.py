@@ -134,14 +134,16 @@ def _crosses(shown: list[Climb], span: Span, y: Spec) -> Spec:
 
 
 _HEIGHTS = (240, 110)
-_FIRST_AND_LAST = """
-    SELECT harness, count(*), arg_min(equity, seq)::DOUBLE, arg_max(equity, seq)::DOUBLE, max(drawdown_share),
-           min(epoch_us(time)), max(epoch_us(time))
-    FROM equity WHERE list_contains(?, harness) GROUP BY harness ORDER BY min(seq)
+_LOST = "1 - equity::DOUBLE / nullif(max(equity::DOUBLE) OVER (PARTITION BY harness ORDER BY seq), 0)"
+"""Loss from the highest equity so far. What a step records as its drawdown begins anew with each `reset` of the limits."""
+_FIRST_AND_LAST = f"""
+    SELECT harness, count(*), arg_min(equity, seq)::DOUBLE, arg_max(equity, seq)::DOUBLE,
+           coalesce(max(lost), 0), min(epoch_us(time)), max(epoch_us(time))
+    FROM (SELECT *, {_LOST} AS lost FROM equity) WHERE list_contains(?, harness) GROUP BY harness ORDER BY min(seq)
 """
-_POINTS = """
+_POINTS = f"""
     WITH stood AS (
-        SELECT epoch_us(time) AS time_us, equity::DOUBLE AS equity, drawdown_share AS lost,
+        SELECT epoch_us(time) AS time_us, equity::DOUBLE AS equity, {_LOST} AS lost,
                (row_number() OVER (ORDER BY seq) - 1) // ? AS stretch
         FROM equity WHERE harness = ?
     )
@@ -149,7 +151,7 @@ _POINTS = """
         arg_min(point, point.time_us), arg_min(point, point.equity), arg_max(point, point.equity), arg_max(point, point.lost),
         arg_max(point, point.time_us)
     ], recursive := true)
-    FROM (SELECT {'time_us': time_us, 'equity': equity, 'lost': lost} AS point, stretch FROM stood)
+    FROM (SELECT {{'time_us': time_us, 'equity': equity, 'lost': lost}} AS point, stretch FROM stood)
     GROUP BY stretch
 """
 

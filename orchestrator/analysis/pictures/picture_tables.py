@@ -212,15 +212,18 @@ class Spell:
     end: str = ""
     """A key of `SIGNS`."""
     steps: int = 0
+    run: str = ""
+    """The program that it belonged to."""
 
 
 def spells(run: Run, cast: Roll) -> list[Spell]:
     """Return the attempts, by harness, oldest first; one without a recorded start begins with its first record."""
     read_attempts(run)
     query = """
-        SELECT harness, epoch_us(coalesce(started, first)), epoch_us(coalesce(ended, last)), attempt,
-               coalesce(ended_by, ''), g.steps
-        FROM gathered g LEFT JOIN drawn_attempts USING (harness, attempt)
+        SELECT harness, epoch_us(coalesce(started, first)), epoch_us(coalesce(ended, lived_until)), attempt,
+               coalesce(ended_by, ''), g.steps, coalesce(g.run, '')
+        FROM gathered g JOIN (SELECT harness, attempt, lived_until FROM lives) USING (harness, attempt)
+        LEFT JOIN drawn_attempts USING (harness, attempt)
         WHERE attempt > 0 AND list_contains(?, harness) ORDER BY harness, attempt
     """
     found = [Spell(*row) for row in run.rows(query, [list(cast.names)])]

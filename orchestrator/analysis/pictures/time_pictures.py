@@ -45,13 +45,19 @@ def timeline(run: Run, harness: str | None = None) -> chart.Picture:
 
 
 def _timeline_title(cast: tables.Roll, found: list[tables.Spell]) -> str:
-    crashes = sum(spell.end in ("failed", "killed") for spell in found)
+    crashes = sum(spell.end == "failed" for spell in found)
     last = {spell.harness: spell for spell in found}
     done = sum(spell.end in ("completed", "finished") for spell in last.values())
     who = times(len(cast.names), "harness", "harnesses")
     ends = f"{done:,} completed or finished, " if done else ""
     crashed = times(crashes, "crash", "crashes") if crashes else "no crash"
-    return f"{who} made {times(cast.all_steps, 'step')} in {seconds(cast.span.seconds)}: {ends}{crashed}"
+    return f"{who} made {times(cast.all_steps, 'step')} in {seconds(cast.span.seconds)}: {ends}{crashed}{_killed(found)}"
+
+
+def _killed(found: list[tables.Spell]) -> str:
+    """Return how often a program was killed, however many harnesses it had."""
+    programs = len({spell.run for spell in found if spell.end == "killed"})
+    return f"; a program was killed {times(programs, 'time')}" if programs else ""
 
 
 def _timeline_bars(cast: tables.Roll, found: list[tables.Spell]) -> Spec:
@@ -136,17 +142,19 @@ def restarts(run: Run, harness: str | None = None) -> chart.Picture:
 
 
 def _restarts_title(cast: tables.Roll, found: list[tables.Spell], shaken: list[str]) -> str:
-    crashes = Counter(one.harness for one in found if one.end in ("failed", "killed", "gave_up"))
+    crashes = Counter(one.harness for one in found if one.end in ("failed", "gave_up"))
     who = times(len(shaken), "harness", "harnesses")
     if not crashes:
-        return f"{who} of {len(cast.names):,} had more than one attempt; none crashed"
+        return f"{who} of {len(cast.names):,} had more than one attempt; none crashed{_killed(found)}"
     (most, count), *others = crashes.most_common(2)
     if not others:
         return (
             f"{cast.labels[most]} crashed {times(count, 'time')} in {times(sum(o.harness == most for o in found), 'attempt')}"
+            f"{_killed(found)}"
         )
     return (
         f"{times(crashes.total(), 'crash', 'crashes')} of {len(crashes):,} harnesses, {count:,} of them of {cast.labels[most]}"
+        f"{_killed(found)}"
     )
 
 
@@ -170,7 +178,7 @@ def _crosses(cast: tables.Roll, found: list[tables.Spell]) -> list[Spec]:
     part = (cast.span.end_us - cast.span.begin_us) / _STORM_PARTS
     storms: dict[tuple[str, int], list[int]] = {}
     for one in found:
-        if tables.SIGNS[one.end].is_alarming:
+        if tables.SIGNS[one.end].is_alarming and one.end != "killed":
             storms.setdefault((one.harness, int((one.end_us - cast.span.begin_us) / part)), []).append(one.end_us)
     rows = [
         {"harness": cast.labels[name], "at": cast.span.at(sum(ends) / len(ends)), "count": str(len(ends))}

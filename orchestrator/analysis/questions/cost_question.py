@@ -48,7 +48,7 @@ _PASSED_NOTE = (
 )
 _CRASHES_NOTE = (
     "No recorded step is lost: a crash costs the step in progress. lost_s: from the last step of such an attempt to its "
-    "end; the end of a killed attempt is unknown, so it is not included."
+    "end; a killed attempt ended with the last record of its program, as far as is known."
 )
 
 
@@ -191,9 +191,10 @@ def _crashes(run: Run, harness: str | None) -> list[Row]:
         """
         WITH lasts AS (SELECT harness, attempt, max("timestamp") AS last FROM step_heads GROUP BY harness, attempt)
         SELECT harness, count(*), count(*) FILTER (crashed), coalesce(sum(steps) FILTER (crashed), 0)::BIGINT,
-               coalesce(sum(greatest(epoch(ended - coalesce(last, started)), 0)) FILTER (crashed), 0),
+               coalesce(sum(greatest(epoch(lived_until - coalesce(last, started)), 0)) FILTER (crashed), 0),
                coalesce(sum(restart_delay_s), 0)
         FROM (SELECT *, ended_by IN ('failed', 'gave_up', 'killed') AS crashed FROM attempts)
+        LEFT JOIN (SELECT harness, attempt, lived_until FROM lives) USING (harness, attempt)
         LEFT JOIN lasts USING (harness, attempt) WHERE harness <> '' AND harness = coalesce(?, harness)
         GROUP BY harness HAVING bool_or(crashed) ORDER BY harness
         """,

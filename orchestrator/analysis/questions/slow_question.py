@@ -54,8 +54,9 @@ _STALLS = """
         SELECT harness, attempt, "timestamp" AS moment, step_number AS step FROM (
             SELECT harness, attempt, "timestamp", step_number FROM step_heads WHERE list_contains($names, harness))
         UNION ALL SELECT harness, attempt, began, after_step FROM lives WHERE is_started AND list_contains($names, harness)
-        UNION ALL SELECT harness, attempt, coalesce(ended, CASE WHEN ended_by IS NULL THEN $now END, last), last_step + 1
-        FROM lives WHERE is_started AND list_contains($names, harness)
+        UNION ALL
+        SELECT harness, attempt, CASE WHEN ended_by IS NULL AND run = newest THEN $now ELSE lived_until END, last_step + 1
+        FROM lives, (SELECT arg_max(run, own_last) AS newest FROM gathered) WHERE is_started AND list_contains($names, harness)
     )
     SELECT harness, attempt, step, earlier, moment, date_diff('microsecond', earlier, moment) / 1e6 AS took_s FROM (
         SELECT *, lag(moment) OVER (PARTITION BY harness, attempt ORDER BY step, moment) AS earlier FROM moments

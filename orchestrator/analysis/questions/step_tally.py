@@ -2,7 +2,8 @@
 
 work     from the resumption of `execute()` to its yield: in agents, in effects, waiting, and in its own code
 commit   from the yield to being on disk          held     at the pause gate
-alive    from the start of an attempt to its end, or to its last record; if its first steps are gone, from the oldest one
+alive    from the start of an attempt to its end, or to the last record of its program; if its first steps are gone, from the
+         oldest one
 """
 
 from __future__ import annotations
@@ -90,8 +91,9 @@ class Tally:
 
     @property
     def steps_per_s(self) -> float | None:
-        """Steps per second while the harness was alive."""
-        return self.rated / self.alive_s if self.alive_s else None
+        """Steps per second while the harness was alive; of all together, from the first moment to the last."""
+        during_s = self.span_s if self.harness is None else self.alive_s
+        return self.rated / during_s if during_s else None
 
 
 _NO_COUNTS = (0, 0, 0.0, None, None, 0, None, None)

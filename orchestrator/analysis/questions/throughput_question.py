@@ -1,4 +1,7 @@
-"""Steps over time: how many in each bucket, per harness and in all; times without any; faster or slower."""
+"""Steps over time: how many in each bucket, per harness and in all; times without any; faster or slower.
+
+The trend compares the halves of the time in which a harness was alive: time without a program is in neither.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +37,18 @@ _COUNTED = f"""
     GROUP BY GROUPING SETS ((harness, begin), (begin)) ORDER BY harness NULLS FIRST, begin
 """
 _HALVES = f"""
-    SELECT harness, count(*) FILTER (us <= middle), count(*) FILTER (us > middle), any_value(half) FROM (
-        SELECT harness, epoch_us("timestamp") AS us FROM {OWN_HEADS} WHERE list_contains($names, harness)
-    ) JOIN (
-        SELECT harness, (epoch_us(min(since)) + epoch_us(max(until))) / 2 AS middle,
-               (epoch_us(max(until)) - epoch_us(min(since))) / 2e6 AS half
-        FROM kept GROUP BY harness
-    ) USING (harness) GROUP BY harness ORDER BY harness
+    WITH alive AS (
+        SELECT harness, attempt, epoch_us(since) AS since,
+               sum(epoch_us(until) - epoch_us(since)) OVER (PARTITION BY harness ORDER BY attempt) AS sum_us,
+               epoch_us(until) - epoch_us(since) AS us,
+               sum(epoch_us(until) - epoch_us(since)) OVER (PARTITION BY harness) AS all_us
+        FROM kept
+    )
+    SELECT harness, count(*) FILTER (us <= all_us / 2), count(*) FILTER (us > all_us / 2), any_value(all_us) / 2e6 FROM (
+        SELECT harness, sum_us - alive.us + epoch_us("timestamp") - since AS us, all_us
+        FROM (SELECT harness, attempt, "timestamp" FROM {OWN_HEADS}) JOIN alive USING (harness, attempt)
+        WHERE list_contains($names, harness)
+    ) GROUP BY harness ORDER BY harness
 """
 _BETWEEN = f"""
     SELECT before, "timestamp", after_name, harness FROM (

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import pairwise
 
 from attrs import evolve, frozen
@@ -76,7 +76,9 @@ def all_spans(run: Run, harness: str | None = None) -> list[Span]:
 
 def _lives(run: Run) -> dict[str, dict[int, Life]]:
     found: dict[str, dict[int, Life]] = {}
-    for name, attempt, last, last_step, ended_by in run.rows("SELECT harness, attempt, last, last_step, ended_by FROM lives"):
+    for name, attempt, last, last_step, ended_by in run.rows(
+        "SELECT harness, attempt, lived_until, last_step, ended_by FROM lives"
+    ):
         found.setdefault(name, {})[attempt] = Life(last, last_step, ended_by == "killed")
     return found
 
@@ -142,7 +144,7 @@ class Life:
     """What is known of an attempt besides its events."""
 
     last: datetime
-    """Time of its last record."""
+    """When it was last alive, as far as known: the time of its last record, or of the last record of its program."""
     last_step: int
     is_killed: bool
     """Whether there is no record of its end, but a later attempt."""
@@ -178,7 +180,7 @@ def spans(name: str, events: Iterable[Said], lives: Mapping[int, Life], now: dat
 
 def _marks(events: Iterable[Said]) -> Iterator[_Mark]:
     """Yield the activity of a harness from each of its events on."""
-    is_held, asked = False, set[str | None]()
+    is_held, asked = False, dict[str | None, Said]()
     rest, attempt, step, cause = "", 0, 0, ""
     at = datetime.min
     for event in events:
@@ -188,15 +190,16 @@ def _marks(events: Iterable[Said]) -> Iterator[_Mark]:
             case "forked":
                 continue
             case "started":
-                rest, cause, asked = "", "", set[str | None]()
+                # The step in progress is made again, and waits again for the answer to the same request.
+                rest, cause, asked = "", "", {id: one for id, one in asked.items() if _still_asks(one, event)}
             case "paused":
                 is_held = True
             case "resumed":
                 is_held = False
             case "approval_requested":
-                asked.add(event.id)
+                asked[event.id] = event
             case "approval_answered" | "approval_used":
-                asked.discard(event.id)
+                asked.pop(event.id, None)
             case kind:
                 rest, cause = ("backing_off" if kind == "restarting" else kind), event.cause or ""
                 is_held = is_held and bool(event.paused or kind == "restarting")
@@ -206,6 +209,12 @@ def _marks(events: Iterable[Said]) -> Iterator[_Mark]:
             step = event.step - 1
         alive = "waiting" if asked else "held" if is_held else "running"
         yield _Mark(at, rest or alive, attempt, step, cause, event.kind == "started")
+
+
+def _still_asks(request: Said, start: Said) -> bool:
+    """Return whether the step that an attempt begins with is the one that made a request, which has not expired."""
+    is_over = request.expires_us is not None and start.at.replace(tzinfo=UTC).timestamp() * 1e6 > request.expires_us
+    return request.step == start.step + 1 and not is_over
 
 
 def _changes(marks: Iterable[_Mark]) -> Iterator[_Mark]:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from attrs import frozen
 
+from harnesses.effects.effect import WAY_OUT
 from orchestrator.analysis.answers.answer import Answer, Table, listed, moment, seconds, times
 from orchestrator.analysis.frames.analysis_run import Run
 from orchestrator.analysis.questions.record_scan import INTERRUPTED, Said, ended_at, gone_harnesses, harnesses, said, stand
@@ -228,7 +229,9 @@ def _blocked(case: Case, last: Said) -> Iterator[Link]:
     yield from asked
     if not open_ones and not asked:
         remedy = _reopening(case, last) or (
-            "`orchestrator kill-switch off`, and run it again"
+            "run it again: the outcome of its effect is settled"
+            if WAY_OUT in said
+            else "`orchestrator kill-switch off`, and run it again"
             if any(word in said.lower() for word in ("kill switch", "latch"))  # its name in older stores
             else "fix the cause, and run it again"
         )

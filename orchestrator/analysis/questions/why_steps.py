@@ -41,7 +41,7 @@ _MADE = """
 before the step that it was sent with, and this one does so after it.
 """
 _BUDGETS = """
-    SELECT pools, coalesce(amounts, spent)::VARCHAR FROM budgets
+    SELECT pools, coalesce(spent, amounts)::VARCHAR FROM budgets
     WHERE harness = ? AND change IN ('settled', 'overspent', 'forfeited', 'charged') ORDER BY seq
 """
 

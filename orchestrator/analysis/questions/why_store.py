@@ -160,7 +160,9 @@ class StoreEvidence:
         query = f"SELECT body FROM records WHERE {IS_EVENT} AND kind = 'budget' AND harness = ? ORDER BY seq"
         fields = [object_of(without_secrets(body)) for (body,) in self._rows(query, (self._number(name),))]
         settled = [one for one in fields if one.get("change") in ("settled", "overspent", "forfeited", "charged")]
-        return [(list(one.get("pools") or ()), one.get("amounts") or one.get("spent") or {}) for one in settled]
+        return [
+            (list(one.get("pools") or ()), one["spent"] if "spent" in one else one.get("amounts") or {}) for one in settled
+        ]
 
     def _steps(self, name: str, first: int, last: int) -> Iterator[StepFact]:
         of = {"harness": self._number(name), "first": first, "last": last}

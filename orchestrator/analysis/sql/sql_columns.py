@@ -201,7 +201,7 @@ VIEWS: dict[str, View] = {
             Column("keep", "BOOLEAN", "", "whether a call of it that is cut off is a result, which blocks nothing"),
             Column("settled_by", "VARCHAR", "", "`operator` if a person settled it; else empty"),
             at("ended", "its outcome was recorded"),
-            Column("took_s", "DOUBLE", "s", "from `timestamp` to `ended`, by the wall clock"),
+            Column("took_s", "DOUBLE", "s", "until the call ended, by the wall clock; NULL if only a person has settled it"),
             Column("tries", "BIGINT", "", "how often it was begun"),
         ),
     ),

@@ -14,12 +14,14 @@ from typing import Any
 from attrs import frozen
 
 from harnesses.effects.approval import Word, stand
+from harnesses.effects.effect import WAY_OUT
 from harnesses.redaction.redactor import may_hold_secret, redact_text
 from harnesses.timing.clock import now_us, read_ticks
 from orchestrator.cli.doctor.doctor_model import Check, Level, fail, few, warn, well
 from orchestrator.kill_switch import KillSwitch
 from orchestrator.lifecycle import Status
 from orchestrator.operating.kill_switch_orders import in_words
+from orchestrator.records import EffectRecord
 from orchestrator.store.file.run_lock import is_alive, pid_of
 from orchestrator.store.rules.signing_key import read_secret
 from orchestrator.store.sqlite.sqlite_file import open_reader, translated
@@ -99,11 +101,15 @@ def attempts(store: Path) -> Iterator[Check]:
 def standing(store: Path) -> Iterator[Check]:
     """Report blocked and failed harnesses."""
     found: list[Check] = []
+    unknown = {effect.harness for effect in _unknown_effects(store)}
     for known in harnesses_of(store):
         cause = str(known.event.get("cause") or known.event.get("error") or "no reason is on record")
         why = one_line(for_store(cause, store), CAUSE_WIDTH)
         name = one_line(known.name)
-        if known.status == Status.BLOCKED:
+        if known.status == Status.BLOCKED and WAY_OUT in cause and known.name not in unknown:
+            said = f"{name} is blocked, though the outcome of its effect is settled now"
+            found.append(warn("harnesses", said, ways_to_start(store, known.name)))
+        elif known.status == Status.BLOCKED:
             fix = f"settle what it waits for, then {ways_to_start(store, known.name)}"
             found.append(warn("harnesses", f"{name} is blocked: {why}", fix))
         elif known.status in (Status.FAILED, Status.GAVE_UP):
@@ -114,11 +120,14 @@ def standing(store: Path) -> Iterator[Check]:
 
 def effects(store: Path) -> Iterator[Check]:
     """Report effects of unknown outcome."""
+    found = [_warn_unknown(store, one_line(effect.harness), one_line(effect.key)) for effect in _unknown_effects(store)]
+    yield from few(found, well("effects", "no effect has an unknown outcome"))
+
+
+def _unknown_effects(store: Path) -> list[EffectRecord]:
     alive = {known.name for known in harnesses_of(store) if known.alive}
     with closing(SqliteReader(store)) as reader:
-        open = [effect for effect in reader.effects(current=True) if effect.is_open and effect.harness not in alive]
-    found = [_warn_unknown(store, one_line(effect.harness), one_line(effect.key)) for effect in open]
-    yield from few(found, well("effects", "no effect has an unknown outcome"))
+        return [effect for effect in reader.effects(current=True) if effect.is_open and effect.harness not in alive]
 
 
 def _warn_unknown(store: Path, name: str, key: str) -> Check:

@@ -16,6 +16,8 @@ from orchestrator import Orchestrator, analysis
 from orchestrator.analysis.analysis_report import html
 from orchestrator.analysis.questions import turns_question as turns
 from orchestrator.history import fork
+from tests.orchestrator.analysis.asked import by_name
+from tests.orchestrator.history.test_counterfactual import STEP, Working, scripted, work
 
 USAGE = ModelUsage(input_tokens=1000, cached_tokens=400, output_tokens=50)
 CALL = ToolCall(id="c", name="read", arguments='{"path": "<b>a.py"}')
@@ -108,3 +110,23 @@ def test_a_run_without_agents_says_so(tmp_path: Path) -> None:
     trio.run(main)
     with analysis.open(tmp_path / "run.db") as run:
         assert turns.answer(run).sentences == ("No turn of an agent is recorded.",)
+
+
+async def test_a_turn_that_failed_is_told_and_a_copied_model_call_is_of_its_origin(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    provider, looked = scripted(STEP[0], STEP[1], SystemError("the machine failed")), list[str]()
+    with pytest.raises(ExceptionGroup):
+        async with Orchestrator(path, intensity=0) as orchestrator:
+            orchestrator.start(Working(1, provider=provider, looked=looked), name="one")
+    with analysis.open(path) as run:
+        failed = by_name(turns.answer(run), "turns")["one"]
+
+    fork(path, "one", 0, to="two", rounds=2, model="other")
+    await work(path, "two", 1, 2)
+
+    assert (failed["model"], failed["model_calls"]) == ("scripted:script-1", 2)
+    assert "not recorded" in failed["error"]
+    with analysis.open(path) as run:
+        told = turns.answer(run)
+    assert by_name(told, "models")["two"]["model"] == "scripted:other"
+    assert (by_name(told, "models")["two"]["turns"], by_name(told, "models")["two"]["model_calls"]) == (1, 1)
