@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 import threading
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 import trio
-from attrs import evolve
 
 from harnesses.diagnostics.control_characters import inert_json
 from harnesses.diagnostics.program_log import Processor
@@ -32,22 +29,12 @@ from orchestrator.records import HEADER as HEADER
 from orchestrator.records import Record
 from orchestrator.store.store_capabilities import path_of
 from orchestrator.store.store_protocol import Store
+from orchestrator.text.log_line import line, record_line
+from orchestrator.text.log_line import record_of as record_of
 from orchestrator.text.terminal_text import one_line
 
-_PREFIX = "harness."
-_EPOCH = datetime.fromtimestamp(0, UTC)
-_SPECIAL = re.compile(rf'"(?:(?:{"|".join(HEADER)})_*|near|over)":')
-"""Matches a field that has the name of a header field, or that affects the level."""
 _PAGE = 1000
 _TAIL_BYTES = 1 << 20
-_LEVELS = {
-    "failed": "error",
-    "gave_up": "error",
-    "blocked": "error",
-    "restarting": "warning",
-    "budget_spent": "warning",
-    "transcript": "debug",
-}
 
 
 class LogFollower:
@@ -62,6 +49,7 @@ class LogFollower:
     def __init__(self, store: Store, target: str | Path | TextIO, processors: Sequence[Processor] = ()) -> None:
         self._store = store
         self._ended = threading.Event()
+        self._writing = threading.Lock()
         self._scope = trio.CancelScope(shield=True)
         if not isinstance(target, str | Path) and not hasattr(target, "write"):
             raise UsageError(f"log: expected a path or an open text file, was {target!r:.200}")
@@ -71,9 +59,11 @@ class LogFollower:
             self._after = store.last_seq() if is_stream(path) else _resume_point(path, store)
             self._file: TextIO = open_target(path)
             self._ours, self._may_block = True, is_stream(path)
+            self._path = None if is_stream(path) else path.absolute()
         else:
             self._after, self._file = store.last_seq(), target
-            self._ours, self._may_block = False, True
+            self._ours, self._may_block, self._path = False, True, None
+        self._processors = processors
         self._put = line_writer(self._file, processors)
 
     async def run(self, recorder: Recorder) -> None:
@@ -118,7 +108,32 @@ class LogFollower:
         await trio.lowlevel.checkpoint()
         return self._write()
 
+    @property
+    def is_file(self) -> bool:
+        """Whether it writes to a file that can be opened anew."""
+        return self._path is not None
+
+    def reopen(self) -> None:
+        """Continue in the file that has the log's name now, after the one so far was renamed or deleted.
+
+        No line is lost: if it cannot be opened, a message goes to stderr, and the lines go on in the old file.
+        """
+        with self._writing:
+            if self._path is None or self._file.closed:
+                return
+            try:
+                new = open_target(self._path)
+            except UsageError as error:
+                print(f"{error}; the lines go on in the old file", file=sys.stderr, flush=True)
+                return
+            self._file.close()
+            self._file, self._put = new, line_writer(new, self._processors)
+
     def _write(self) -> bool:
+        with self._writing:
+            return self._write_some()
+
+    def _write_some(self) -> bool:
         records = self._store.records(after=self._after, limit=_PAGE)
         for record in records:
             self._put(record)
@@ -126,51 +141,6 @@ class LogFollower:
             self._after = records[-1].seq
             self._file.flush()
         return len(records) == _PAGE
-
-
-def line(record: Record) -> dict[str, Any]:
-    """Return the fields of a record's line, in order. `level` is the name of a logger method.
-
-    A field of the record that has the name of a header field gets a trailing underscore; `record_of` removes it.
-    """
-    own = decode(record.body)
-    return {
-        "timestamp": record.timestamp.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        "level": "warning" if "near" in own or "over" in own else _LEVELS.get(record.kind, "info"),
-        "event": f"{_PREFIX}{record.kind}",
-        "run": record.run,
-        "harness": record.harness,
-        "attempt": record.attempt,
-        "step": record.step,
-        "seq": record.seq,
-        **{f"{name}_" if name.rstrip("_") in HEADER else name: value for name, value in own.items()},
-    }
-
-
-def record_of(fields: Mapping[str, Any]) -> Record:
-    """Parse the fields of a line back into a record.
-
-    Raises:
-        ValueError: it is not a line of this log format.
-    """
-    try:
-        stamp = datetime.fromisoformat(fields["timestamp"])
-        return Record(
-            seq=int(fields["seq"]),
-            harness=str(fields["harness"]),
-            attempt=int(fields["attempt"]),
-            step=int(fields["step"]),
-            time_us=(stamp - _EPOCH) // timedelta(microseconds=1),
-            kind=str(fields["event"]).removeprefix(_PREFIX),
-            body=encode({_own_name(name): value for name, value in fields.items() if name not in HEADER}),
-            run=str(fields["run"]),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"not a line of a log: expected the fields {', '.join(HEADER)}, {error!r} is wrong") from error
-
-
-def _own_name(name: str) -> str:
-    return name[:-1] if name.rstrip("_") in HEADER else name
 
 
 def line_writer(file: TextIO, processors: Sequence[Processor] = ()) -> Callable[[Record], None]:
@@ -206,11 +176,8 @@ def _print(file: TextIO, text: str) -> None:
 
 
 def json_line_of(record: Record) -> str:
-    """Return the JSON of a line without decoding the record's body, unless a field of the body affects the header."""
-    if _SPECIAL.search(record.body):
-        return _safe(encode(line(record)))
-    header = encode(line(evolve(record, body="{}")))
-    return _safe(header if record.body == "{}" else f"{header[:-1]},{record.body[1:]}")
+    """Return the JSON of a line."""
+    return _safe(record_line(record))
 
 
 def _json(logger: Any, method: str, fields: MutableMapping[str, Any]) -> str:
@@ -226,7 +193,7 @@ def _safe(text: str) -> str:
 
 def _console(logger: Any, method: str, fields: MutableMapping[str, Any]) -> str:
     stamp, level, event = fields.pop("timestamp"), fields.pop("level"), fields.pop("event")
-    for name in ("run", "traceback", "seq"):
+    for name in ("run", "traceback", "seq", "schema", "service", "host", "message"):
         fields.pop(name, None)
     rest = " ".join(f"{name}={one_line(json.dumps(value, ensure_ascii=False), 60)}" for name, value in fields.items())
     return f"{stamp} {level:<7} {event:<20} {rest}"

@@ -62,7 +62,7 @@ from orchestrator.runtime.child import Child
 from orchestrator.runtime.child_registry import ChildRegistry, PoolBook, pool_of
 from orchestrator.runtime.failure_events import as_error, parted
 from orchestrator.runtime.loop_watch import LoopWatch
-from orchestrator.runtime.run_shutdown import RunShutdown, heed_signals
+from orchestrator.runtime.run_shutdown import RunShutdown, heed_hangups, heed_signals
 from orchestrator.runtime.start_burst import StartBurst
 from orchestrator.runtime.started_children import ENDED
 from orchestrator.runtime.supervisor import MAX_DEPTH, Supervisor
@@ -96,7 +96,8 @@ class Orchestrator:
         deadline_s: seconds after which all harnesses are stopped.
         budget: what all harnesses started here may spend together, over all runs on the store. Spending is never reset: to
             continue, start again with a higher budget.
-        handle_signals: whether to drain on SIGINT and SIGTERM; default is True in the main thread.
+        handle_signals: whether to drain on SIGINT and SIGTERM, and to open the log anew on SIGHUP; default is True in the main
+            thread.
         clock: source of wall time, seconds since 1970, for `every`, `sleep_until` and `now` of the harnesses; default is the
             system clock, or Trio's virtual clock where one is in use.
         redact: whether secrets are removed from what is written: input, output and summary of a step, lines of output, errors
@@ -477,7 +478,7 @@ class Orchestrator:
                     if log is not None:
                         services.start_soon(log.run, self._context.recorder)
                     try:
-                        await self._start_services(services)
+                        await self._start_services(services, log)
                         async with trio.open_nursery() as children:
                             self._registry.open(children, services)
                             self._is_open = True
@@ -538,11 +539,13 @@ class Orchestrator:
             why_cancelled=shutdown.why_cancelled,
         )
 
-    async def _start_services(self, services: trio.Nursery) -> None:
+    async def _start_services(self, services: trio.Nursery, log: LogFollower | None) -> None:
         context, options = self._context, self._options
         is_main = threading.current_thread() is threading.main_thread()
         if options.handle_signals or (options.handle_signals is None and is_main):
             await services.start(heed_signals, self._shutdown.heed_signal)
+            if log is not None and log.is_file:
+                await services.start(heed_hangups, log.reopen, self._shutdown.heed_signal)
         context.post.watch()
         if options.deadline_s is not None:
             services.start_soon(self._shutdown.stop_after, options.deadline_s, options.grace_s)

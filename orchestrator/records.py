@@ -42,8 +42,10 @@ class StepRecord(Generic[RecordInputT, RecordOutputT]):
     state_delta: StateDelta
 
 
-HEADER = ("timestamp", "level", "event", "run", "harness", "attempt", "step", "seq")
-"""Fields that every line of the log has, whatever the kind of its record."""
+FIRST_HEADER = ("timestamp", "level", "event", "run", "harness", "attempt", "step", "seq")
+"""Fields that every line of the log has, whatever the kind of its record, and the version that wrote it."""
+HEADER = (*FIRST_HEADER, "schema", "service", "host", "message")
+"""Fields that every line of this version has."""
 
 
 @frozen

@@ -85,8 +85,18 @@ def test_a_line_of_the_log_has_the_fields_and_types_that_the_page_says(path: Pat
         known = log_page.KINDS[fields["event"].removeprefix("harness.")].fields
         own = {name: value for name, value in fields.items() if name not in HEADER}
 
-        assert log_page.ANY in known or set(own) <= set(known)
+        assert set(own) <= set(known)
         assert [name for name, value in own.items() if not isinstance(value, _JSON[known.get(name, ("any",))[0]])] == []
+
+
+def test_a_field_of_the_log_has_one_type_in_all_kinds_of_lines() -> None:
+    types: dict[str, set[str]] = {}
+    for kind in log_page.KINDS.values():
+        for name, (type, _) in kind.fields.items():
+            types.setdefault(name, set()).add(type)
+
+    assert {name: found for name, found in types.items() if len(found) > 1} == {}
+    assert not {name for name in types if name in HEADER}
 
 
 def test_the_run_of_the_pages_tells_nothing_of_the_machine_that_recorded_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -98,3 +99,25 @@ async def heed_signals(heed: Callable[[int], None], *, task_status: trio.TaskSta
         task_status.started()
         async for number in signals:
             heed(number)
+
+
+async def heed_hangups(
+    reopen: Callable[[], None], heed: Callable[[int], None], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Call `reopen` in a thread at each SIGHUP, or `heed` if that means that the terminal is gone; until cancelled."""
+    has_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _has_terminal()
+    with trio.open_signal_receiver(signal.SIGHUP) as signals:
+        task_status.started()
+        async for number in signals:
+            if has_terminal and not _has_terminal():
+                heed(number)
+            else:
+                await trio.to_thread.run_sync(reopen)
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True

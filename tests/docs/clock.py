@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -15,22 +16,24 @@ from orchestrator.store.store_protocol import Operation, StepRow
 
 BEGIN_S = 1_767_603_600
 """2026-01-05 09:00:00 UTC."""
+HOST = "server"
+"""Name of the machine that a recorded run tells of."""
 
 
 @contextmanager
 def virtual_wall() -> Generator[MockClock, None, None]:
     """Give a clock for Trio that the wall clock of this process follows meanwhile."""
     clock = MockClock(autojump_threshold=0)
-    kept = time.time, time.time_ns
+    kept = time.time, time.time_ns, platform.node
 
     def now() -> float:
         return BEGIN_S + clock.current_time()
 
     try:
-        time.time, time.time_ns = now, lambda: round(now() * 1e6) * 1000
+        time.time, time.time_ns, platform.node = now, lambda: round(now() * 1e6) * 1000, lambda: HOST
         yield clock
     finally:
-        time.time, time.time_ns = kept
+        time.time, time.time_ns, platform.node = kept
 
 
 class SlowDisk(MemoryStore):

@@ -12,14 +12,13 @@ from attrs import frozen
 from harnesses.effects.approval import Answer, Request, Use
 from orchestrator.events import EVENTS
 from orchestrator.log import HEADER
+from orchestrator.text.log_line import RENAMED
 from tests import ROOT
 from tests.docs.field_docs import fields_of, json_type
 from tests.docs.tables import rows
 
 RUN = ROOT / "docs" / "reference" / "run.jsonl"
 SAMPLES = ROOT / "docs" / "reference" / "log-samples.jsonl"
-ANY = "any other"
-"""Stands for the fields that an author's own value has."""
 
 
 @frozen
@@ -37,8 +36,8 @@ def _fields(**fields: str) -> dict[str, tuple[str, str]]:
     return {"from" if name == "from_" else name: (type, meaning) for name, (type, _, meaning) in parts.items()}
 
 
-def _of_class(cls: type) -> dict[str, tuple[str, str]]:
-    renamed = {name: f"{name}_" if name in HEADER else name for name in HEADER}
+def _of_class(cls: type, kind: str = "") -> dict[str, tuple[str, str]]:
+    renamed = {name: f"{name}_" for name in HEADER} | RENAMED.get(kind, {})
     return {renamed.get(one.name, one.name): (json_type(one.type), one.meaning) for one in fields_of(cls)}
 
 
@@ -88,7 +87,7 @@ _WORK: dict[str, Kind] = {
         "A message was put in a mailbox; `harness` is the recipient.",
         _fields(
             from_="string: the sender; `@operator` for a command",
-            message="any: the message",
+            message_="any: the message",
             id="string: names it among all that the recipient gets",
             kind="string: `request` or `reply`; left out for a plain message",
             type="string: the name of its type, if the sender knows one",
@@ -97,9 +96,9 @@ _WORK: dict[str, Kind] = {
     ),
     "reply": Kind(
         "A harness answered a question of an operator.",
-        _fields(re="string: the request", to="string: `@operator`", message="any: the answer"),
+        _fields(re="string: the request", to="string: `@operator`", message_="any: the answer"),
     ),
-    "approval_requested": Kind("A harness asks for an approval.", _of_class(Request)),
+    "approval_requested": Kind("A harness asks for an approval.", _of_class(Request, "approval_requested")),
     "approval_answered": Kind("A person answered.", _of_class(Answer)),
     "approval_used": Kind("An approval was used: the act is about to begin.", _of_class(Use)),
     "child": Kind(
@@ -116,12 +115,12 @@ _WORK: dict[str, Kind] = {
         ),
     ),
     "evidence": Kind(
-        '`attach("evidence", …)`: what speaks for or against work. The fields are those of the value that was attached.',
-        {ANY: ("any", "for the evidence ledger, the fields of `harnesses.governance.Evidence`")},
+        '`attach("evidence", …)`: what speaks for or against work.',
+        _fields(attached="object: the value; for the evidence ledger, the fields of `harnesses.governance.Evidence`"),
     ),
     "task": Kind(
-        '`attach("task", …)`: what happened to a task. The fields are those of the value that was attached.',
-        {ANY: ("any", "")},
+        '`attach("task", …)`: what happened to a task.',
+        _fields(attached="object: the value"),
     ),
     "transcript": Kind(
         "The conversation of an agent's turn. The line has level `debug`.",
@@ -152,13 +151,9 @@ _WORK: dict[str, Kind] = {
     "guardrail": Kind(
         "A guardrail was reached.",
         _fields(
-            limit_name="string: which one",
-            current_value="string: the value that reached it",
-            limit_value="string: the limit",
-            reason="string: a sentence",
-            policy="string: what is done: `tell`, `restart` or `block`",
-        )
-        | {ANY: ("any", "of a value that the harness attached itself")},
+            attached="object: `limit_name`, the `current_value` that reached the `limit_value`, `reason`, a sentence, and "
+            "`policy`, what is done: `tell`, `restart` or `block`; or a value that the harness attached itself"
+        ),
     ),
     "budget": Kind(
         "An account changed.",
@@ -199,7 +194,7 @@ _WORK: dict[str, Kind] = {
         "Old steps were deleted.",
         _fields(
             by="string: who asked for it",
-            keep="integer: how many steps were to stay of each harness",
+            keep_steps="integer: how many steps were to stay of each harness",
             since_us="integer: from when on steps were to stay, microseconds since 1970",
             context="integer: how many steps stay at least for a harness that can go on",
             first="object: the first step that is left, by harness",
@@ -221,7 +216,7 @@ _WORK: dict[str, Kind] = {
         ),
     ),
 }
-KINDS: dict[str, Kind] = {event.kind: Kind(_sentence(event), _of_class(event)) for event in EVENTS} | _WORK
+KINDS: dict[str, Kind] = {event.kind: Kind(_sentence(event), _of_class(event, event.kind)) for event in EVENTS} | _WORK
 
 
 def samples() -> dict[str, str]:
@@ -239,7 +234,9 @@ _HEAD = """\
 
 The log is JSON lines, one for each committed record: `Orchestrator(store, log="steps.jsonl")`, `log = "…"` in a run file, or
 `orchestrator export --what records`. A line is written after its record is on disk; lines that a crash kept out of the file
-are written at the next start. On a terminal the same records are coloured lines.
+are written at the next start. `--log -` is standard output. On a terminal the same records are coloured lines. After the file
+was renamed, SIGHUP has the program go on in a new one. [Collectors](../how-to/log-collectors.md) has rules for Loki, Vector,
+Datadog and Elasticsearch.
 
 Every line has these fields, in this order:
 
@@ -253,12 +250,19 @@ Every line has these fields, in this order:
 | `attempt` | integer | one life of the harness between restarts, from 1; 0 before the first |
 | `step` | integer | the step that it belongs to, recorded or being made; of a lifecycle event, the last one recorded |
 | `seq` | integer | the one order of everything in the store |
+| `schema` | integer | version of these fields: 2. Lines of earlier versions of the package have none, and are read alike |
+| `service` | string | `OTEL_SERVICE_NAME`, or `orchestrator` |
+| `host` | string | name of the machine that wrote the line |
+| `message` | string | a sentence for people |
 
-The fields of its kind follow. One that is called like one of the above gets an underscore: `harness_`. Within a version of the
-package a field never changes its type. A field whose value is empty may be left out.
+The fields of its kind follow. One that is called like one of the above gets an underscore: `harness_`. Within a version of
+the schema a field has one type, in all kinds of lines; `any` is what a harness or an agent made of it. A name tells a unit:
+`_s` are seconds, `_us` microseconds. A field whose value is empty may be left out.
 
-`failed`, `gave_up` and `blocked` are errors; `restarting`, `budget_spent`, and budgets near or over a limit are warnings;
-`transcript` is for debugging.
+`failed`, `gave_up` and `blocked` are errors. Warnings are `restarting`, `budget_spent`, `guardrail`, `loop_blocked`,
+`repaired`, budgets near or over a limit, a kill switch that is turned on, approvals that are denied, effects that are refused,
+failed, interrupted or of unknown outcome, and steps of a trading harness while trading is halted. `transcript` is for
+debugging.
 """
 HEADER_FIELDS = re.findall(r"^\| `(\w+)` \|", _HEAD, flags=re.MULTILINE)
 _PARTS = {"Lifecycle": [event.kind for event in EVENTS], "Work, and what is said about it": list(_WORK)}
@@ -279,7 +283,7 @@ def page() -> str:
 
 def _lines(kind: Kind) -> Iterator[tuple[str, ...]]:
     for name, (type, meaning) in kind.fields.items():
-        yield (name if name == ANY else f"`{name}`"), type, meaning
+        yield f"`{name}`", type, meaning
 
 
 def _shortened(line: str) -> str:

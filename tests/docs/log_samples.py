@@ -25,6 +25,7 @@ from orchestrator.history import fork
 from orchestrator.store.integrity.chain_head import head_path
 from orchestrator.store.pruning.prune_store import Rule, prune
 from orchestrator.store.sqlite.store_repair import repair
+from tests.docs.clock import HOST
 from tests.docs.log_page import RUN, SAMPLES
 from tests.docs.small_store import TURN
 from tests.orchestrator.scripted import Scripted, Steps, poll
@@ -146,6 +147,6 @@ def record(target: Path = SAMPLES) -> None:
     for line in found:
         if line["event"] in known:
             continue
-        shortest.setdefault(line["event"], {**line, "run": _RUN if line["run"] else ""})
+        shortest.setdefault(line["event"], {**line, "run": _RUN if line["run"] else "", "host": HOST})
     text = "".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in shortest.values())
     target.write_text(re.sub(re.escape(str(Path.cwd())) + "/", "", text), encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import threading
 from collections.abc import Callable, MutableMapping
 from contextlib import ExitStack, closing
@@ -15,11 +16,13 @@ from typing import Any
 import pytest
 import structlog
 import trio
+from attrs import evolve
 from trio.testing import MockClock
 
 from harnesses.diagnostics.program_log import get_logger
 from orchestrator import MemoryStore, Orchestrator, OutcomeKind, SqliteStore, Status, Store, UsageError
-from orchestrator.log import HEADER, LogFollower, line, line_writer, record_of
+from orchestrator.codec import encode
+from orchestrator.log import HEADER, LogFollower, json_line_of, line, line_writer, record_of
 from orchestrator.log_file import Stream
 from orchestrator.records import Record
 from tests.orchestrator.scripted import STEADY, Scripted, Steps, crash, poll, three, to_the_end
@@ -456,3 +459,81 @@ async def test_what_the_program_logs_names_the_harness_at_work_and_goes_through_
 def test_processors_that_are_no_functions_are_refused() -> None:
     with pytest.raises(UsageError, match="processors: expected functions"):
         Orchestrator(processors=["upper"])  # type: ignore[list-item]
+
+
+# what collectors rely on
+
+
+LEVELS = [
+    ("step", {"output": {"risk": "halted"}}, "warning"),
+    ("step", {"output": {"risk": "active"}, "summary": "bought"}, "info"),
+    ("outcome", {"key": "pay", "outcome": "confirmed"}, "info"),
+    *(("outcome", {"key": "pay", "outcome": one}, "warning") for one in ("refused", "unknown", "failed", "interrupted")),
+    ("blocked", {"cause": "unknown"}, "error"),
+    ("guardrail", {"limit_name": "max_drawdown", "policy": "block"}, "warning"),
+    ("latch", {"on": True}, "warning"),
+    ("latch", {"on": False}, "info"),
+    ("approval_answered", {"verdict": "denied"}, "warning"),
+    ("budget", {"change": "settled", "near": ["a"]}, "warning"),
+    ("transcript", {"rounds": [{"message": 1}]}, "debug"),
+    ("restarting", {"cause": "boom", "delay_s": 1.5, "due": 17.5, "restarts": [16.0]}, "warning"),
+    ("restarting", {"delay_s": "odd", "due": None}, "warning"),
+    ("gave_up", {"restarts": 3}, "error"),
+    ("message", {"from": "a", "message": {"text": 1}, "message_": 2, "host": 3}, "info"),
+    ("approval_requested", {"arguments": {"a": 1}, "harness": "a", "step": 3}, "info"),
+    ("forked", {"rounds": 2, "origin": "b"}, "info"),
+    ("pruned", {"keep": 3}, "info"),
+    ("evidence", {"attached": 1, "level": "x", "rounds": "y"}, "info"),
+    ("task", {}, "info"),
+    ("unheard_of", {"message": 1, "service": 2}, "info"),
+]
+
+
+def recorded(kind: str, body: dict[str, Any]) -> Record:
+    return Record(
+        seq=9, harness='a"b', attempt=2, step=4, time_us=1_772_366_400_000_007, kind=kind, body=encode(body), run="r"
+    )
+
+
+@pytest.mark.parametrize(("kind", "body", "level"), LEVELS)
+def test_a_line_has_a_level_and_a_sentence_and_is_the_record(kind: str, body: dict[str, Any], level: str) -> None:
+    record = recorded(kind, body)
+    fields = json.loads(json_line_of(record))
+
+    assert fields == json.loads(json.dumps(line(record)))
+    assert list(fields)[: len(HEADER)] == list(HEADER)
+    assert (fields["level"], fields["schema"], fields["timestamp"]) == (level, 2, "2026-03-01T12:00:00.000007Z")
+    assert fields["message"].startswith('a"b: ')
+    again = record_of(fields)
+    assert json.loads(again.body) == body
+    assert evolve(again, body="") == evolve(record, body="")
+
+
+def test_a_line_of_an_earlier_version_is_the_same_record() -> None:
+    old = {"timestamp": "2026-03-01T12:00:00.000007Z", "level": "info", "event": "harness.message", "run": "r", "harness": "a"}
+    old |= {"attempt": 1, "step": 2, "seq": 3, "message": {"text": 1}, "restarts": 3, "harness_": "x", "host": "mine"}
+
+    assert json.loads(record_of(old).body) == {"message": {"text": 1}, "restarts": 3, "harness": "x", "host": "mine"}
+
+
+async def test_after_a_rename_sighup_has_the_lines_go_on_in_a_new_file(tmp_path: Path) -> None:
+    store, log = MemoryStore(), tmp_path / "log.jsonl"
+
+    async def written(count: int) -> None:
+        while not log.exists() or len(lines(log)) < count:  # noqa: ASYNC110 - a file rings for nobody
+            await trio.sleep(0.01)
+
+    with trio.fail_after(20):
+        async with Orchestrator(store, log=log) as orchestrator:
+            orchestrator.start(Scripted(poll), name="a")
+            await written(2)
+            log.rename(tmp_path / "log.1.jsonl")
+            os.kill(os.getpid(), signal.SIGHUP)
+            await written(0)
+            orchestrator.start(Scripted(three), name="b")
+            await written(1)
+            orchestrator.stop()
+
+    first, second = lines(tmp_path / "log.1.jsonl"), lines(log)
+    assert [one["seq"] for one in (*first, *second)] == seqs(store)
+    assert "b" in {one["harness"] for one in second}

@@ -3,7 +3,7 @@
 Functions added to it:
 
 clean_json(text)    the JSON without its secrets, by the same rules as the log
-own_names(text)     the JSON of a line's own fields, with their names as in the record
+line_bodies(text)   the JSON of a record's body, from that of its line in the log
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harnesses.redaction.prefilter import coarse_suspect, suspects
 from harnesses.redaction.redactor import redact
 from orchestrator.codec import decode, encode_private
 from orchestrator.errors import UsageError
-from orchestrator.records import HEADER
+from orchestrator.text.log_line import body_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -164,20 +164,12 @@ def clean_json(texts: Sequence[str]) -> Mapping[int, str]:
     return {place: encode_private(redact(decode(texts[place]))) for place in set(suspects(texts))}
 
 
-def own_names(texts: Sequence[str]) -> Mapping[int, str]:
-    """Return the JSON of objects without the underscores that `orchestrator.log` appended to clashing names, by index."""
-    return {
-        place: encode_private({own_name(name): value for name, value in decode(text).items()})
-        for place, text in enumerate(texts)
-    }
+def line_bodies(texts: Sequence[str]) -> Mapping[int, str]:
+    """Return the JSON of the bodies of records from the JSON of their lines in the log, by index."""
+    return {place: encode_private(body_of(decode(text))) for place, text in enumerate(texts)}
 
 
-def own_name(name: str) -> str:
-    """Return the name that a field of a line has in the record."""
-    return name[:-1] if name.endswith("_") and name.rstrip("_") in HEADER else name
-
-
-FUNCTIONS: dict[str, Callable[[Sequence[str]], Mapping[int, str]]] = {"clean_json": clean_json, "own_names": own_names}
+FUNCTIONS: dict[str, Callable[[Sequence[str]], Mapping[int, str]]] = {"clean_json": clean_json, "line_bodies": line_bodies}
 """Each takes the texts of a batch, and returns those that it changes, by index."""
 
 

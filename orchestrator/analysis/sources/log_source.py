@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -22,19 +23,31 @@ from orchestrator.analysis.sources.duckdb_session import named, quoted
 from orchestrator.analysis.sources.source_reading import RECORD, TYPES, among, kind_of
 from orchestrator.analysis.sources.source_survey import COMPRESSED, LONGEST, Group, Survey, glance, survey
 from orchestrator.events import stored_kinds
-from orchestrator.records import HEADER
+from orchestrator.records import FIRST_HEADER, HEADER
+from orchestrator.text.log_line import ATTACHED, PREFIX, RENAMED, SCHEMA, record_of
 from orchestrator.text.terminal_text import one_line
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-_PREFIX = "harness."
+_PREFIX = PREFIX
 _KIND = kind_of(f"substr(event, {len(_PREFIX) + 1})")
 _HEAD = {name: TYPES[name] for name in RECORD if name != "kind"} | {"event": "VARCHAR"}
 _CLASHING = '"(' + "|".join(HEADER) + ')_+":'
 """Matches JSON with field names to which an underscore may have been appended."""
-_NO_HEAD = "json_merge_patch(json, json_object(" + ", ".join(f"'{name}', NULL" for name in HEADER) + "))"
+_OTHER_NAMES = among([f"{PREFIX}{kind}" for kind in (*ATTACHED, *RENAMED)])
+"""Events whose lines are not the bodies of their records with a header."""
+_WRITER = ',"service":"[^"]*","host":"[^"]*"'
+"""Matches the name of the program that wrote a line, and its machine: of one record they may differ."""
+_IS_CURRENT = f"coalesce(json_extract(json, '$.schema')::VARCHAR = '{SCHEMA}' AND json_exists(json, '$.service'), false)"
+
+
+def _without(header: Sequence[str]) -> str:
+    return "json_merge_patch(json, json_object(" + ", ".join(f"'{name}', NULL" for name in header) + "))"
+
+
+_NO_HEAD = f"CASE WHEN {_IS_CURRENT} THEN {_without(HEADER)} ELSE {_without(FIRST_HEADER)} END"
 _HEAD_OF = quoted("{" + ", ".join(f'"{name}": "{type}"' for name, type in _HEAD.items()) + "}")
 
 
@@ -97,11 +110,14 @@ class LogSource:
 
     def _own(self, survey: Survey, kinds: Sequence[str], fields: Mapping[str, str]) -> str:
         kinds = stored_kinds(kinds)
-        columns = ", ".join(f"{quoted(name)}: {quoted(type)}" for name, type in (_HEAD | dict(fields)).items())
+        read, values = _HEAD | dict(fields), dict[str, str]()
+        for name, type in fields.items():
+            values[name] = _value_of(name, type, kinds, read)
+        columns = ", ".join(f"{quoted(name)}: {quoted(type)}" for name, type in read.items())
         one, others = f"{_PREFIX}{kinds[0]}", among([f"{_PREFIX}{kind}" for kind in kinds[1:]])
         # Nearly all lines are of one kind; comparing each with a list of many would take a tenth of the total time.
         which = f"(event = '{one}' OR event IN ({others}))" if others else f"event = '{one}'"
-        listed = "".join(f", {named(name)}" for name in fields)
+        listed = "".join(f", {value} AS {named(name)}" for name, value in values.items())
         return _once(
             survey,
             lambda group: (
@@ -125,9 +141,11 @@ class LogSource:
             lambda group: (
                 f"""
                 SELECT seq, "timestamp", run, harness, attempt, step, {_KIND} AS kind,
-                       CASE WHEN regexp_matches(own, {quoted(_CLASHING)}) THEN json(own_names(own)) ELSE own END AS body
-                FROM (SELECT {head}, own FROM (
-                    SELECT {_valid(f"json_transform(json, {_HEAD_OF})")} AS head, {_valid(_NO_HEAD)} AS own
+                       CASE WHEN regexp_matches(own, {quoted(_CLASHING)}) OR (event IN ({_OTHER_NAMES}) AND is_current)
+                            THEN json(line_bodies(json)) ELSE own END AS body
+                FROM (SELECT {head}, own, json, is_current FROM (
+                    SELECT json, {_valid(_IS_CURRENT)} AS is_current,
+                           {_valid(f"json_transform(json, {_HEAD_OF})")} AS head, {_valid(_NO_HEAD)} AS own
                     FROM read_ndjson_objects({group.files}) WHERE {which}
                 )) WHERE starts_with(event, '{_PREFIX}') AND {group.bound} {left_out}
             """
@@ -136,6 +154,16 @@ class LogSource:
 
     def close(self) -> None:
         """Do nothing: a log holds no resources."""
+
+
+def _value_of(name: str, type: str, kinds: Sequence[str], read: dict[str, str]) -> str:
+    """Return the SQL for a field of a record, whichever version wrote the line; add the columns that it needs to `read`."""
+    if name in HEADER and name not in FIRST_HEADER:
+        read |= {name: "JSON", f"{name}_": type, "schema": "JSON"}
+        return f"CASE WHEN \"schema\"::VARCHAR = '{SCHEMA}' THEN {named(f'{name}_')} ELSE {named(name)}::{type} END"
+    names = dict.fromkeys(RENAMED[kind][name] for kind in kinds if name in RENAMED.get(kind, {}))
+    read |= dict.fromkeys(names, type)
+    return f"coalesce({', '.join(map(named, (*names, name)))})" if names else named(name)
 
 
 def _once(survey: Survey, query: Callable[[Group], str]) -> str:
@@ -215,7 +243,8 @@ def _unreadable(group: Group) -> str:
 def _told_twice(db: DuckDBPyConnection, survey: Survey) -> set[int]:
     """Return the first `seq`s that several lines describe differently."""
     parts = " UNION ALL ".join(
-        f"SELECT TRY_CAST(TRY(json_extract_string(json, '$.seq')) AS BIGINT) AS seq, hash(json) AS told "
+        f"SELECT TRY_CAST(TRY(json_extract_string(json, '$.seq')) AS BIGINT) AS seq, "
+        f"hash(regexp_replace(json, '{_WRITER}', '')) AS told "
         f"FROM read_ndjson_objects({group.files})"
         for group in survey.groups
     )
@@ -241,8 +270,6 @@ def _problem(line: bytes) -> str | None:
     if not isinstance(event, str) or not event.startswith(_PREFIX):
         return f"is not ours: its event is {event!r:.60}"
     try:
-        from orchestrator.log import record_of  # imports Trio
-
         record_of(fields)
     except ValueError as error:
         return f"is {error}"
@@ -256,8 +283,9 @@ def _contradiction(
     seq = msgspec.json.decode(line)["seq"] if line.strip() else None
     if seq not in doubled:
         return None
-    other = seen.setdefault(seq, (path, number, line.rstrip()))
-    if other[2] == line.rstrip():
+    told = re.sub(_WRITER.encode(), b"", line.rstrip())
+    other = seen.setdefault(seq, (path, number, told))
+    if other[2] == told:
         return None
     return f"describes seq {seq} differently than {other[0]}:{other[1]}"
 
