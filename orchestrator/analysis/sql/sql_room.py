@@ -31,6 +31,7 @@ from typing import Any, TypeAlias, cast
 import msgspec
 from attrs import field, frozen
 
+from orchestrator.analysis.answers.answer import money
 from orchestrator.errors import OrchestratorError, UsageError
 
 _BOOT = """
@@ -236,6 +237,9 @@ def plain(value: Any) -> Plain:
         return value.isoformat(sep=" ")
     if isinstance(value, bytes | bytearray):
         return value.hex()
+    if isinstance(value, Decimal):
+        # `str` makes 0E-18 of nothing in a column of 18 places.
+        return money(value)
     return str(value)
 
 

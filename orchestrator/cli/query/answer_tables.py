@@ -11,13 +11,12 @@ import csv
 import io
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from decimal import Decimal
 from typing import Any, TypeAlias
 
 from attrs import define, evolve
 
 from harnesses.errors import one_of
-from orchestrator.analysis.answers.answer import Answer, Cell, Table, cell, is_figure, money
+from orchestrator.analysis.answers.answer import Answer, Cell, Table, cell, is_figure
 from orchestrator.analysis.sql.sql_room import End, Head, Page
 from orchestrator.errors import UsageError
 from orchestrator.text.terminal_text import one_line
@@ -224,14 +223,9 @@ def _pages(said: Said, tally: Tally) -> Iterator[tuple[Head, list[tuple[Any, ...
             head = one
             yield head, []
         elif isinstance(one, Page):
-            yield head, [tuple(map(_without_exponent, row)) for row in one.rows]
+            yield head, [tuple(row) for row in one.rows]
         else:
             tally.rows, tally.more = one.rows, one.more
-
-
-def _without_exponent(cell: Any) -> Any:
-    """Return an exact amount as its digits, as everywhere: `str` makes 0E-18 of nothing in a column of 18 places."""
-    return money(cell) if isinstance(cell, Decimal) else cell
 
 
 def _gathered(

@@ -25,7 +25,10 @@ from orchestrator.analysis.questions import summary_question as summary
 from orchestrator.analysis.questions import throughput_question as throughput
 from orchestrator.analysis.questions import timeline_question as timeline
 from orchestrator.analysis.questions import why_question as why
+from orchestrator.cli import main
+from orchestrator.cli.doctor.doctor_work import standing
 from orchestrator.operating.effect_outcomes import settle
+from orchestrator.status import look
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.telemetry.record_counts import Counts
 from tests import ROOT
@@ -120,6 +123,11 @@ def test_the_time_of_an_effect_ends_with_its_call_and_not_with_a_persons_word(tm
 
     assert settle(path, "unsure", "pay-7", "done", reason="seen at the bank")
 
+    with closing(SqliteReader(path)) as reader:
+        (at,) = look(reader, {})
+    assert at.cause.startswith("the outcome of its effect, which was unknown, is settled")
+    (check,) = standing(tmp_path / "run.db")
+    assert "is settled now" in check.finding
     with analysis.open(path) as run:
         assert run.rows("SELECT took_s, outcome, settled_by FROM effects") == [(*before[0], "confirmed", "operator")]
         assert "it again: the outcome of its effect is settled" in " ".join(why.answer(run, "unsure").sentences)
@@ -163,3 +171,13 @@ def go(folder: Path, script: Any, **options: Any) -> None:
             orchestrator.start(Scripted(script, 0), name=script.__name__, **options)
 
     trio.run(run, clock=MockClock(autojump_threshold=0))
+
+
+def test_an_amount_of_nothing_has_no_exponent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    go(tmp_path, idle)
+    query = "SELECT 0::DECIMAL(38, 18) AS none, 0.0000001::DECIMAL(38, 18) AS little"
+    for words, shown in (((), "0.0000001"), (("--json",), '"little":"0.0000001"'), (("--csv",), "0,0.0000001")):
+        assert main(["sql", str(tmp_path / "run.db"), query, *words]) == 0
+        said = capsys.readouterr().out
+        assert shown in said.replace(": ", ":")
+        assert "E-" not in said
