@@ -29,7 +29,8 @@ from orchestrator.records import HEADER as HEADER
 from orchestrator.records import Record
 from orchestrator.store.store_capabilities import path_of
 from orchestrator.store.store_protocol import Store
-from orchestrator.text.log_line import line, record_line
+from orchestrator.text.log_line import line as line
+from orchestrator.text.log_line import record_line
 from orchestrator.text.log_line import record_of as record_of
 from orchestrator.text.terminal_text import one_line
 
