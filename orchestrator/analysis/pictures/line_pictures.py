@@ -134,7 +134,7 @@ def _crosses(shown: list[Climb], span: Span, y: Spec) -> Spec:
 
 
 _HEIGHTS = (240, 110)
-_LOST = "1 - equity::DOUBLE / nullif(max(equity::DOUBLE) OVER (PARTITION BY harness ORDER BY seq), 0)"
+_LOST = "coalesce(1 - equity::DOUBLE / nullif(max(equity::DOUBLE) OVER (PARTITION BY harness ORDER BY seq), 0), 0)"
 """Loss from the highest equity so far. What a step records as its drawdown begins anew with each `reset` of the limits."""
 _FIRST_AND_LAST = f"""
     SELECT harness, count(*), arg_min(equity, seq)::DOUBLE, arg_max(equity, seq)::DOUBLE,

@@ -239,7 +239,7 @@ def plain(value: Any) -> Plain:
         return value.hex()
     if isinstance(value, Decimal):
         # `str` makes 0E-18 of nothing in a column of 18 places.
-        return money(value)
+        return money(value) if "E" in str(value) else str(value)
     return str(value)
 
 
