@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -34,7 +34,7 @@ def mapped(name: str) -> list[dict[str, Any]]:
 def types(value: Any, path: str = "") -> set[tuple[str, str]]:
     """Return the fields of nested objects, each with its JSON type; numbers are of one."""
     if isinstance(value, dict):
-        return {pair for name, part in value.items() for pair in types(part, f"{path}.{name}")}
+        return {pair for name, part in cast("dict[str, Any]", value).items() for pair in types(part, f"{path}.{name}")}
     if value is None:
         return set()
     return {(path, "number" if type(value) in (int, float) else type(value).__name__)}

@@ -464,7 +464,7 @@ def test_processors_that_are_no_functions_are_refused() -> None:
 # what collectors rely on
 
 
-LEVELS = [
+LEVELS: list[tuple[str, dict[str, Any], str]] = [
     ("step", {"output": {"risk": "halted"}}, "warning"),
     ("step", {"output": {"risk": "active"}, "summary": "bought"}, "info"),
     ("outcome", {"key": "pay", "outcome": "confirmed"}, "info"),
