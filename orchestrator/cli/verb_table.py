@@ -39,7 +39,7 @@ VERBS = (
     Verb("schema", "run.init_verb:schema", "Print the JSON Schema of run files, for editors.", RUN),
     Verb("completion", "completion_verb:completion", "Print a script that completes this command in a shell.", RUN),
     Verb("status", "read.status_verbs:status", "Show the status and progress of each harness.", WATCH),
-    Verb("watch", "read.watch_verb:watch", "Follow a running program until it ends.", WATCH),
+    Verb("watch", "read.watch_verb:watch", "Follow a running program, and give it orders.", WATCH),
     Verb("serve", "run.serve_verb:serve", "Show a page with everything that is recorded, and with buttons for orders.", WATCH),
     Verb("notify", "run.notify_verb:notify", "Tell people what needs them, as the [[alert]] tables of a file say.", WATCH),
     Verb("alerts", "read.alerts_verb:alerts", "Show what people were told, and what is still to be told.", WATCH),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import closing
+from importlib.util import find_spec
+from pathlib import Path
 
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
@@ -15,14 +17,21 @@ from orchestrator.store.file.run_lock import running_on
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 
 
-def watch(*, common: Common = USUAL) -> int:
-    """Follow a running program until it ends.
+def watch(*, table: bool = False, common: Common = USUAL) -> int:
+    """Follow a running program, and give it orders.
 
-    On a terminal it shows a table that is redrawn several times a second; otherwise it prints the status of each harness,
-    and then a line for each event. With --json it writes an object for each record from now on. It only reads the store, so it
-    cannot disturb the run. It ends when no program runs on the store any more; Ctrl-C ends only the watching.
+    On a terminal it shows what needs you, the fleet and each harness, with keys for orders, until `q`; also after the program
+    has ended. It needs the extra `watch`. With --table, or without the extra, it shows a table until no program runs on the
+    store any more. Not on a terminal, it prints the status of each harness, and then a line for each event. With --json it
+    writes an object for each record from now on. It only reads the store, so it cannot disturb the run; Ctrl-C ends only the
+    watching.
+
+    Args:
+        table: show the table only
     """
     store = common.store_path
+    if sys.stdout.isatty() and not (table or common.json) and find_spec("textual") is not None:
+        return _show_screen(Path(store))
     with closing(SqliteReader(store)) as reader:
         reader.last_seq()  # refuses what is not there, and what is no store
         view = choose_view(
@@ -41,4 +50,13 @@ def watch(*, common: Common = USUAL) -> int:
         if isinstance(view, LiveTable):
             print_all(status_lines(reader, as_json=False))
     streams.say(f"no program runs on {store}")
+    return ExitCode.OK
+
+
+def _show_screen(store: Path) -> int:
+    from orchestrator.cli.read.watch_screen import WatchApp
+    from orchestrator.web.site import Site
+
+    with closing(Site(store)) as site:
+        WatchApp(site).run()
     return ExitCode.OK
