@@ -122,6 +122,8 @@ class HarnessScreen(Screen[None]):
         self.app.call_from_thread(self.show_all, *told)
 
     def show_all(self, known: Mapping[str, Any], steps: Sequence[Any], history: Sequence[Any], output: Sequence[Any]) -> None:
+        if not self.query("#head"):
+            return  # it is just being opened, or closed
         activity = known.get("activity", "")
         lines = [f"{activity}, step {known.get('current_step')}, attempt {known.get('attempt')}"]
         lines += [known["cause"]] if known.get("cause") else []
@@ -210,6 +212,8 @@ class WatchApp(App[None]):
         self.call_from_thread(self.show_look, look)
 
     def show_look(self, look: Look) -> None:
+        if not self.screen_stack or not self.screen_stack[0].query("#needs"):
+            return  # it is just being opened, or closed
         self._look = look
         self.shown_needs = {_key(need): need for need in look.needs}
         fill(
@@ -261,7 +265,12 @@ class WatchApp(App[None]):
         elif verb in _ASKED:
             what = need["what"] if need is not None else name
             exact = _action(need["facts"]) if need is not None and need["kind"] == "approval" else ""
-            self.push_screen(Question(f"{verb} {name}: {what}{exact}"), lambda said: self.give(give) if said else None)
+
+            def heed(said: bool | None) -> None:
+                if said:
+                    self.give(give)
+
+            self.push_screen(Question(f"{verb} {name}: {what}{exact}"), heed)
         else:
             self.give(give)
 

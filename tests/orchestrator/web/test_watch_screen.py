@@ -33,6 +33,7 @@ def test_the_screen_names_what_needs_a_person_and_approves_after_it_was_asked(li
                     await pilot.pause(0.1)
                 raise AssertionError("it did not come to that")
 
+            await until(lambda: app.query("#needs"))
             needs: DataTable[Any] = app.query_one("#needs", DataTable)
             await until(lambda: {need["kind"]: need["harness"] for need in app.shown_needs.values()} == TROUBLED)
             shown = "\n".join(str(cell) for row in needs.rows for cell in needs.get_row(row))
