@@ -10,7 +10,7 @@ What agents and markets wrote is shown as plain text without control characters.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from attrs import frozen
 from rich.text import Text
@@ -90,6 +90,11 @@ class HarnessScreen(Screen[None]):
         self._site = site
         self.harness = name
 
+    def _show(self, what: Callable[..., object], *arguments: Any, **options: Any) -> None:
+        """Call what draws, in the thread that may."""
+        app = cast(App[None], self.app)  # pyright: ignore[reportUnknownMemberType]
+        app.call_from_thread(what, *arguments, **options)
+
     def compose(self) -> ComposeResult:
         yield Header()
         yield Static(id="head")
@@ -105,8 +110,8 @@ class HarnessScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self.title = one_line(self.harness)
-        self.query_one("#steps", DataTable).add_columns("STEP", "TIME", "WHAT")
-        self.query_one("#events", DataTable).add_columns("TIME", "ATTEMPT", "STEP", "EVENT", "FACTS")
+        table_of(self, "#steps").add_columns("STEP", "TIME", "WHAT")
+        table_of(self, "#events").add_columns("TIME", "ATTEMPT", "STEP", "EVENT", "FACTS")
         self.read()
         self.set_interval(REFRESH_S, self.read)
 
@@ -117,9 +122,9 @@ class HarnessScreen(Screen[None]):
             steps = self._site.steps(self.harness, before=None, limit=_STEPS)
             told = known, steps, self._site.history(self.harness), self._site.output(self.harness)
         except OrchestratorError as error:
-            self.app.call_from_thread(self.notify, one_line(str(error)), severity="error", markup=False)
+            self._show(self.notify, one_line(str(error)), severity="error", markup=False)
             return
-        self.app.call_from_thread(self.show_all, *told)
+        self._show(self.show_all, *told)
 
     def show_all(self, known: Mapping[str, Any], steps: Sequence[Any], history: Sequence[Any], output: Sequence[Any]) -> None:
         if not self.query("#head"):
@@ -131,11 +136,11 @@ class HarnessScreen(Screen[None]):
         head = self.query_one("#head", Static)
         head.update(Text(inert("\n".join(lines))[:CAUSE_WIDTH], style=_STYLES.get(activity, "")))
         fill(
-            self.query_one("#steps", DataTable),
+            table_of(self, "#steps"),
             ((step["step_number"], (step["step_number"], step["timestamp"][:19], step["line"])) for step in steps),
         )
         fill(
-            self.query_one("#events", DataTable),
+            table_of(self, "#events"),
             (
                 (one["seq"], (one["timestamp"][:19], one["attempt"], one["step"], one["kind"], brief(_facts(one), 100)))
                 for one in history
@@ -145,7 +150,7 @@ class HarnessScreen(Screen[None]):
         self.query_one("#output", Static).update(Text(inert("\n".join(texts))))
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        if event.data_table.id == "steps" and event.row_key.value:
+        if _id_of(event) == "steps" and event.row_key.value:
             self.read_step(int(event.row_key.value))
 
     @work(thread=True, exclusive=True, group="step")
@@ -157,7 +162,7 @@ class HarnessScreen(Screen[None]):
         else:
             parts = (("input", step["input"]), ("output", step["output"]), ("state", step["state"]))
             text = "\n".join([f"step {number}", *step["changes"], *(f"{name}: {brief(value, 2000)}" for name, value in parts)])
-        self.app.call_from_thread(self.query_one("#step", Static).update, Text(inert(text)))
+        self._show(self.query_one("#step", Static).update, Text(inert(text)))
 
 
 class WatchApp(App[None]):
@@ -196,9 +201,9 @@ class WatchApp(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        self.query_one("#needs", DataTable).add_columns("WHAT", "HARNESS", "CAUSE", "ORDERS")
-        self.query_one("#fleet", DataTable).add_columns("HARNESS", "STATUS", "STEP", "AGE", "ATTEMPT", "CAUSE")
-        self.query_one("#needs", DataTable).focus()
+        table_of(self, "#needs").add_columns("WHAT", "HARNESS", "CAUSE", "ORDERS")
+        table_of(self, "#fleet").add_columns("HARNESS", "STATUS", "STEP", "AGE", "ATTEMPT", "CAUSE")
+        table_of(self, "#needs").focus()
         self.read()
         self.set_interval(REFRESH_S, self.read)
 
@@ -217,7 +222,7 @@ class WatchApp(App[None]):
         self._look = look
         self.shown_needs = {_key(need): need for need in look.needs}
         fill(
-            self.screen_stack[0].query_one("#needs", DataTable),
+            table_of(self.screen_stack[0], "#needs"),
             (
                 (key, (need["kind"], need["harness"], f"{need['what']} {need['cause']}", ", ".join(need["orders"])))
                 for key, need in self.shown_needs.items()
@@ -227,7 +232,7 @@ class WatchApp(App[None]):
         sought = self.sought.lower()
         found = [row for row in look.rows if sought in f"{row['harness']} {row['activity']} {row['class']}".lower()]
         shown = ((row["harness"], _cells(row)) for row in found[:MOST_ROWS])
-        fill(self.screen_stack[0].query_one("#fleet", DataTable), shown, style=1)
+        fill(table_of(self.screen_stack[0], "#fleet"), shown, style=1)
         more = f", the {MOST_ROWS} worst are shown" if len(found) > MOST_ROWS else ""
         self.sub_title = f"{one_line(str(self._site.path))}: {len(found)} harnesses{more}"
 
@@ -241,7 +246,7 @@ class WatchApp(App[None]):
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         name = self.chosen()[0]
-        if name and event.data_table.id in ("needs", "fleet"):
+        if name and _id_of(event) in ("needs", "fleet"):
             self.push_screen(HarnessScreen(self._site, name))
 
     def chosen(self) -> tuple[str, Need | None]:
@@ -249,7 +254,7 @@ class WatchApp(App[None]):
         if isinstance(self.screen, HarnessScreen):
             return self.screen.harness, None
         is_needs = self.query_one(TabbedContent).active == "needs-tab"
-        table: DataTable[Text] = self.query_one("#needs" if is_needs else "#fleet", DataTable)
+        table = table_of(self, "#needs" if is_needs else "#fleet")
         if not table.row_count:
             return "", None
         key = str(table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value)
@@ -292,6 +297,15 @@ class WatchApp(App[None]):
         severity = "error" if is_refused else "information"
         self.call_from_thread(self.notify, one_line(text), severity=severity, markup=False)
         self.call_from_thread(self.read)
+
+
+def table_of(node: App[None] | Screen[Any], place: str) -> DataTable[Text]:
+    """Return a table of what is shown."""
+    return cast(DataTable[Text], node.query_one(place))
+
+
+def _id_of(event: DataTable.RowSelected) -> str | None:
+    return cast(DataTable[Text], event.data_table).id  # pyright: ignore[reportUnknownMemberType]
 
 
 def fill(table: DataTable[Text], rows: Iterable[tuple[object, Sequence[object]]], style: int | None = None) -> None:
