@@ -18,6 +18,7 @@ from orchestrator.analysis.answers.answer import Answer, Table, moment, times
 from orchestrator.analysis.frames.analysis_run import Run
 from orchestrator.analysis.frames.run_tables import what_is_gone
 from orchestrator.analysis.questions.record_scan import harnesses
+from orchestrator.analysis.sources import StoreSource
 from orchestrator.text.terminal_text import one_line
 
 AGAIN, UNCHANGED = 5, 20
@@ -44,6 +45,10 @@ _LOOKS = f"""
                 ELSE hash(input::VARCHAR, output::VARCHAR, delta::VARCHAR)::VARCHAR END AS same,
            coalesce(delta::VARCHAR, '{{{{}}}}') = '{{{{}}}}' AS is_unchanged
     FROM ({{steps}}) WHERE list_contains(?, harness)
+"""
+_COPIED = """
+    CREATE OR REPLACE TEMP TABLE loop_looks AS
+    SELECT list_position(?, harness)::INTEGER AS place, step, same, is_unchanged FROM ({loops}) WHERE list_contains(?, harness)
 """
 _MARKS = """
     CREATE OR REPLACE TEMP TABLE loop_marks AS
@@ -76,7 +81,9 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
 
 def _found(run: Run, names: list[str]) -> list[tuple[Any, ...]]:
     """Return the longest loops of each kind. Computed in small parts, so that a million outputs need little memory."""
-    run.rows(_LOOKS.format(steps=run.source.own(("step",), _FIELDS)), [names, names])
+    loops = run.source.loops() if isinstance(run.source, StoreSource) else None
+    steps = run.source.own(("step",), _FIELDS)
+    run.rows(_LOOKS.format(steps=steps) if loops is None else _COPIED.format(loops=loops), [names, names])
     bits = " + ".join(
         f'CASE WHEN "{kind}" = lag("{kind}", {period}) OVER one THEN {bit} ELSE 0 END'
         for kind, period, bit in _KINDS

@@ -19,7 +19,7 @@ import msgspec
 
 from harnesses.redaction.prefilter import suspects
 from harnesses.redaction.redactor import redact, redact_text
-from orchestrator.analysis.sources.step_columns import Body, checksums, columns_of, read_body
+from orchestrator.analysis.sources.step_columns import Body, columns_of, fingerprints, read_body
 from orchestrator.codec import decode, encode_private
 from orchestrator.events import EARLIER_KINDS
 from orchestrator.store.sqlite.sqlite_file import open_reader
@@ -33,7 +33,8 @@ _ROWS = """
 _SEQ, _HARNESS, _EPOCH, _ATTEMPT, _STEP, _TIME, _KIND, _BODY = range(8)
 _WORDS = ("run", "harness", "kind", "given_kind", "status", "validator", "risk", "drawdown", "latched")
 _Row: TypeAlias = tuple[Any, ...]
-_outputs = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_NO_STEP = Body()
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def copy_alone(boot: Mapping[str, Any]) -> None:
@@ -111,14 +112,18 @@ def _bodies(rows: Sequence[_Row]) -> dict[str, Any]:
     clean: list[str | None] = [None] * len(bodies)
     for at in set(suspects(texts)):
         clean[at] = encode_private(redact(decode(texts[at])))
-    whole = [_outputs(body) if row[_KIND] == b"step" else {} for row, body in zip(rows, bodies, strict=True)]
-    absent = msgspec.Raw()
-    outputs, deltas = ([one.get(name, absent) for one in whole] for name in ("output", "delta"))
+    steps = [_parts_of(body) if row[_KIND] == b"step" else _NO_STEP for row, body in zip(rows, bodies, strict=True)]
     return {
         "body": arrow.array(bodies, arrow.string()),
         "clean": arrow.array(clean, arrow.string()),
-        **checksums(outputs, deltas),
+        **fingerprints(steps),
     }
+
+
+def _parts_of(body: bytes) -> Body:
+    fields, absent = _fields(body), msgspec.Raw()
+    given, made, delta, governance = (fields.get(name, absent) for name in ("input", "output", "delta", "governance"))
+    return Body(input=given, output=made, delta=delta, governance=governance)
 
 
 class _File:

@@ -97,8 +97,8 @@ class Columns:
         return f"SELECT {listed(RECORD)}, {body} FROM {self._rest} WHERE kind <> 'step' AND {which}"
 
     def loops(self) -> str:
-        """Return a query for the checksums of outputs, and whether a step has changed nothing."""
-        marks = 'same, "similar", is_unchanged'
+        """Return a query for the fingerprints of steps, and whether a step has changed nothing."""
+        marks = "same, is_unchanged"
         return f"""
             SELECT {self._head}, {marks} FROM {self._steps}
             UNION ALL SELECT {listed(RECORD)}, {marks} FROM {self._rest} WHERE kind = 'step'

@@ -1,7 +1,7 @@
 """The columns of steps: what the questions need of their bodies, with its types, so that no JSON is parsed for an answer.
 
     work … commit, is_timed     `took_us`, microseconds                  consumed    messages
-    same, similar, is_unchanged checksums of the output, of it with each number as 0, and whether the step changed nothing
+    same, is_unchanged          fingerprint of the step, see `loops_question`, and whether it changed nothing in the state
     input, output, delta        JSON, without secrets: what frames of ready-made harnesses read
     given_kind … made_commit    of a try at a feature (`is_turn`)        `may_turn`   it may be one, read the JSON
     at, equity … latched        of a trading harness (`is_trade`)        `may_trade`  it may be one, read the JSON
@@ -55,6 +55,7 @@ class Body(Struct, gc=False):
     delta: Raw = _NOTHING
     took_us: _Took | None = None
     consumed: list[_Long] | None = None
+    governance: Raw = _NOTHING
 
 
 read_body = msgspec.json.Decoder(Body).decode
@@ -152,6 +153,7 @@ class _Typed(Struct, gc=False):
 
 
 _NO_GIVEN, _NO_OUTPUT, _NO_RESULT, _NO_VERDICT = _Given(), _Output(), _Result(), _Verdict()
+_GROWS = re.compile(b'"(append|keep)":')
 _encode = msgspec.json.Encoder().encode
 _read_parts = msgspec.json.Decoder(_Parts).decode
 _read_typed = msgspec.json.Decoder(_Typed).decode
@@ -164,23 +166,43 @@ def columns_of(steps: Sequence[Body]) -> dict[str, Any]:
     columns = {name: arrow.array(map(attrgetter(name), took), arrow.int64()) for name in TOOK}
     columns["is_timed"] = arrow.array([one.took_us is not None for one in steps], arrow.bool_())
     columns["consumed"] = arrow.array([one.consumed for one in steps], arrow.list_(arrow.int64()))
-    return columns | checksums([one.output for one in steps], [one.delta for one in steps]) | _results(steps)
+    return columns | fingerprints(steps) | _results(steps)
 
 
-_DIGITS = bytes.maketrans(b"123456789", b"000000000")
-_NUMBER = re.compile(b"00+")
+class _Loops(Struct, gc=False):
+    recent: list[str]
 
 
-def checksums(outputs: Sequence[Raw], deltas: Sequence[Raw]) -> dict[str, Any]:
-    """Return what tells whether steps repeat themselves."""
+class _Governance(Struct, gc=False):
+    loops: _Loops | None = None
+
+
+_read_governance = msgspec.json.Decoder(_Governance).decode
+
+
+def fingerprints(steps: Sequence[Body]) -> dict[str, Any]:
+    """Return what tells whether steps repeat themselves, for `loops_question`."""
     arrow: Any = import_module("pyarrow")
-    made = [bytes(one) or b"null" for one in outputs]
-    folded = _NUMBER.sub(b"0", b"\0".join(made).translate(_DIGITS)).split(b"\0") if made else []
     return {
-        "same": arrow.array(map(crc32, made), arrow.int64()),
-        "similar": arrow.array(map(crc32, folded), arrow.int64()),
-        "is_unchanged": arrow.array([bytes(one) in (b"{}", b"null", b"") for one in deltas], arrow.bool_()),
+        "same": arrow.array(map(_fingerprint, steps), arrow.uint64()),
+        "is_unchanged": arrow.array([bytes(one.delta) in (b"{}", b"null", b"") for one in steps], arrow.bool_()),
     }
+
+
+def _fingerprint(one: Body) -> int | None:
+    """Return the fingerprint that the guardrail `no_progress` has recorded, else one of what the step did, as a number."""
+    if b'"recent"' in bytes(one.governance):
+        try:
+            loops = _read_governance(one.governance).loops
+        except msgspec.DecodeError:
+            loops = None
+        if loops is not None:
+            recorded = loops.recent[0].encode() if loops.recent else b""
+            return crc32(recorded) << 32 | crc32(recorded[::-1]) if recorded else None
+    delta = bytes(one.delta)
+    if _GROWS.search(delta):
+        return None
+    return crc32(bytes(one.output), crc32(bytes(one.input))) << 32 | crc32(delta)
 
 
 def _results(steps: Sequence[Body]) -> dict[str, Any]:

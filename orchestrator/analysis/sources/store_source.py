@@ -112,7 +112,7 @@ class StoreSource:
         return f"SELECT {listed(RECORD)}, json({cleaned('body')}) AS body FROM ({self._rows(which)})"
 
     def loops(self) -> str | None:
-        """Return a query for the checksums of the outputs of steps; None if there is no copy that has them."""
+        """Return a query for the fingerprints of steps; None if there is no copy that has them."""
         return self._columns.loops() if self._columns is not None else None
 
     def near(self, harness: str, first: int, last: int) -> StoreSource:
