@@ -119,7 +119,7 @@ class Histories:
                 return known
             began = time.monotonic()
             with closing(StoreEvidence(self.reader.location)) as store:
-                told = store.said()
+                told = store.said_by_all()
                 records = self.reader.harnesses()
                 gone = frozenset(one.name for one in records if not one.owned)
                 steps = {one.name: one.current_step for one in records}

@@ -74,7 +74,7 @@ class _Told(Mapping[str, Sequence[Said]]):
 
     def __getitem__(self, name: str) -> Sequence[Said]:
         if not self._is_indexed:
-            return self._all[name]
+            return self.all[name]
         if name not in self._read:
             numbers = [number for number, shown in self._names.items() if shown == name]
             self._read[name] = self._gather(row for number in numbers for row in self._rows(_SAID_OF, (number,))).get(name, [])
@@ -83,13 +83,13 @@ class _Told(Mapping[str, Sequence[Said]]):
         return self._read[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._all)
+        return iter(self.all)
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len(self.all)
 
     @cached_property
-    def _all(self) -> dict[str, list[Said]]:
+    def all(self) -> dict[str, list[Said]]:
         return self._gather(self._rows(_SAID.format(index="INDEXED BY event_records" if self._is_indexed else ""), ()))
 
     def _gather(self, rows: Iterable[Any]) -> dict[str, list[Said]]:
@@ -132,6 +132,10 @@ class StoreEvidence:
 
     def said(self) -> Mapping[str, Sequence[Said]]:
         return self._told
+
+    def said_by_all(self) -> Mapping[str, Sequence[Said]]:
+        """Return what `said` does, read at once, so that it is there when this is closed."""
+        return self._told.all
 
     def last_step(self, name: str) -> int:
         (last,) = self._rows(_LAST_STEP, {"harness": self._number(name)})[0]

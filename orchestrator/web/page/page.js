@@ -15,9 +15,15 @@ import { timelineView } from "./timeline.js";
 const PERIOD_MS = 1000;
 const main = document.getElementById("main"), count = document.getElementById("count");
 const fleet = { rows: new Map(), version: 0, isNew: false };
-let refresh = async () => {}, isBusy = false, isLost = false, isFolder = false;
+let refresh = async () => {}, opening = Promise.resolve(), isBusy = false, isLost = false, isFolder = false;
 
-async function open() {
+// One view after the other: a slow one must not draw over the one that was asked for after it.
+function open() {
+  opening = opening.then(openNow, openNow);
+  return opening;
+}
+
+async function openNow() {
   const [, view = isFolder ? "stores" : "", name = "", tab] = location.hash.replace(/^#/, "").split("/");
   for (const link of document.querySelectorAll("nav a")) {
     if (link.dataset.view === (view || "needs")) link.setAttribute("aria-current", "page");

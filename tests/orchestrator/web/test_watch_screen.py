@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
@@ -64,8 +65,9 @@ def test_the_screen_names_what_needs_a_person_and_approves_after_it_was_asked(li
             await until(lambda: isinstance(app.screen, HarnessScreen))
             await until(lambda: app.screen.query_one("#steps", DataTable).row_count > 3)
 
-    with closing(Site(live.store)) as site:
-        asyncio.run(use(site))
+    # In a thread of its own: the browser of other tests leaves an event loop running in this one.
+    with closing(Site(live.store)) as site, ThreadPoolExecutor(1) as threads:
+        threads.submit(lambda: asyncio.run(use(site))).result()
 
 
 def step(name: str, live: Live) -> int:
