@@ -37,7 +37,7 @@ EXTRAS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ),
     "display": ("the live display of `orchestrator run`", {"rich": "13.7"}),
     "watch": ("`orchestrator watch` with keys for orders", {"h11": "0.16", "textual": "6.1"}),
-    "alerts": ("`[[alert]]` in run files, and `orchestrator notify`", {"apprise": "1.9"}),
+    "alerts": ("telling people what needs them, `orchestrator notify`", {"apprise": "1.9"}),
     "guard": ("judging commands that are text", {"tree-sitter": "0.23", "tree-sitter-bash": "0.23.1"}),
     "parquet": ("`orchestrator export --format parquet`", {"pyarrow": "15"}),
     "exchanges": ("trading at exchanges", {"ccxt": "4.5.60"}),
