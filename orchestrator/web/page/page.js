@@ -15,7 +15,7 @@ import { timelineView } from "./timeline.js";
 const PERIOD_MS = 1000;
 const main = document.getElementById("main"), count = document.getElementById("count");
 const fleet = { rows: new Map(), version: 0, isNew: false };
-let refresh = async () => {}, opening = Promise.resolve(), isBusy = false, isLost = false, isFolder = false;
+let refresh = async () => {}, place = null, isBusy = false, isLost = false, isFolder = false;
 
 // One view after the other: a slow one must not draw over the one that was asked for after it.
 function open() {
@@ -24,6 +24,8 @@ function open() {
 }
 
 async function openNow() {
+  if (location.hash === place) return;
+  place = location.hash;
   const [, view = isFolder ? "stores" : "", name = "", tab] = location.hash.replace(/^#/, "").split("/");
   for (const link of document.querySelectorAll("nav a")) {
     if (link.dataset.view === (view || "needs")) link.setAttribute("aria-current", "page");
@@ -72,7 +74,7 @@ addEventListener("ordered", look);
 document.addEventListener("visibilitychange", look);
 setInterval(look, PERIOD_MS);
 main.replaceChildren(el("p", { class: "soft" }, "Loading …"));
-begin();
+let opening = begin();
 
 // Where a folder is served and the address names no store of it, there is only the list of them.
 async function begin() {
@@ -82,5 +84,5 @@ async function begin() {
   }
   for (const link of document.querySelectorAll("nav a")) link.hidden = isFolder && link.dataset.view !== "stores";
   document.getElementById("home").href = STORE === null ? "#/" : "/#/stores";
-  await open();
+  await openNow();
 }
