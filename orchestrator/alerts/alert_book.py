@@ -189,7 +189,7 @@ class Book:
         with self._transaction():
             for alert in alerts:
                 (tries,) = self._db.execute(
-                    "SELECT max(tries) + 1 FROM deliveries WHERE alert = ? AND target = ? AND sent_us IS NULL",
+                    f"SELECT max(tries) + 1 FROM deliveries WHERE {_PENDING}",
                     (alert.id, target),
                 ).fetchone()
                 pause_s = min(LONGEST_WAIT_S, 5.0 * 2 ** min(tries - 1, 20))

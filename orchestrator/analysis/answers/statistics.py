@@ -154,6 +154,10 @@ def interval_of_sum(values: Sequence[float], count: int, level: float) -> Interv
     return Interval(quantile(sums, level / 2), quantile(sums, 1 - level / 2))
 
 
+_DRAWN = 1 << 16
+"""Number of values that are drawn at a time."""
+
+
 def _drawn_sums(values: Sequence[float], count: int) -> list[float]:
     """Return sums of `count` values drawn with replacement, one for each resample.
 
@@ -165,8 +169,12 @@ def _drawn_sums(values: Sequence[float], count: int) -> list[float]:
         random = Random(_SEED)
         return [sum(random.choices(values, k=count)) for _ in range(INTERVAL_RESAMPLES)]
     random, known = numpy.random.RandomState([_SEED]), numpy.array(values)
-    draws = ((random.random_sample(count) * len(values)).astype(int) for _ in range(INTERVAL_RESAMPLES))
-    return [float(numpy.cumsum(known[each])[-1]) for each in draws]
+    sums: list[float] = []
+    while len(sums) < INTERVAL_RESAMPLES:
+        some = min(INTERVAL_RESAMPLES - len(sums), _DRAWN // count + 1)
+        draws = (random.random_sample((some, count)) * len(values)).astype(int)
+        sums += numpy.cumsum(known[draws], axis=1)[:, -1].tolist()
+    return sums
 
 
 def judged(chances: Sequence[float | None], level: float = LEVEL) -> list[float | None]:

@@ -10,7 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from orchestrator.analysis.frames.ready_made_frames import equity, feature_standing, features, steps_query, trades
+from orchestrator.analysis.frames.ready_made_frames import (
+    account_steps,
+    equity,
+    feature_standing,
+    features,
+    steps_query,
+    trades,
+)
 from orchestrator.analysis.sources.source_reading import APPROVALS, ENDS, KINDS, LIFE, Source, among, typed
 
 
@@ -258,6 +265,7 @@ MADE_OF: Mapping[str, tuple[str, ...]] = {
 }
 """The inputs of frames besides the source, in order of creation."""
 PARTS: Mapping[str, Callable[[Source], str]] = {
+    "account_steps": account_steps,
     "feature_steps": steps_query,
     "step_heads": _step_heads,
     "step_times": _step_times,

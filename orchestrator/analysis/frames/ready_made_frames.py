@@ -265,6 +265,39 @@ def told(source: Source) -> str:
     """
 
 
+_SAID_OF_ACCOUNTS = '{"time": "VARCHAR", "equity": "VARCHAR", "cash": "VARCHAR", "refused": ["JSON"]}'
+_SPLIT = r"""'"split": *"(1[^"]|[^1])'"""
+"""Matches a split other than 1 in a slice."""
+
+
+def account_steps(source: Source) -> str:
+    """Return the query for the steps of trading accounts: time of the bar, worth of the account, and what changed it."""
+    columns = copied(source)
+    fields = {"input": "JSON", "output": "JSON"}
+    rows = f"""
+        SELECT harness, step, said.time AS bar_time, said.equity AS equity, said.cash AS cash,
+               coalesce(len(said.refused), 0) AS refused, input, output,
+               json_extract_string(output, '$.fills[0].fill.fill_id') IS NOT NULL AS is_filled,
+               json_type(output, '$.adopted') = 'OBJECT' AS is_adopted, true AS is_split
+        FROM (SELECT *, json_transform(output, '{_SAID_OF_ACCOUNTS}') AS said
+              FROM ({source.results(fields) if columns is None else columns.results(fields, "may_trade")}))
+    """
+    if columns is not None:
+        typed = "equity, cash, refused, input, output, is_filled, is_adopted, is_split"
+        trades = columns.typed(f'"at" AS bar_time, {typed}', "is_trade")
+        rows += f" UNION ALL SELECT harness, step, bar_time, {typed} FROM ({trades})"
+    return f"""
+        SELECT harness, step AS step_number, TRY_CAST(bar_time AS TIMESTAMP) AS time, equity,
+               TRY_CAST(cash AS DOUBLE) AS cash, refused,
+               CASE WHEN is_split AND regexp_matches(input::VARCHAR, {_SPLIT}) THEN input END AS split,
+               CASE WHEN is_filled THEN json_extract(output, '$.fills') END AS fills,
+               CASE WHEN is_adopted THEN json_extract_string(output, '$.cash') END AS adopted_cash,
+               CASE WHEN is_adopted THEN json_extract(output, '$.positions') END AS adopted_positions
+        FROM ({rows}) WHERE TRY_CAST(bar_time AS TIMESTAMP) IS NOT NULL AND TRY_CAST(equity AS DOUBLE) IS NOT NULL
+            AND TRY_CAST(cash AS DOUBLE) IS NOT NULL
+    """
+
+
 _REALISED = "coalesce(json_extract_string(delta, '$.in.book.set.realised'), json_extract_string(delta, '$.set.book.realised'))"
 """The realised gain of all sales so far, where a step has changed it."""
 _FILLS = """[{"fill": {"fill_id": "VARCHAR", "client_id": "VARCHAR", "symbol": "VARCHAR", "side": "VARCHAR",

@@ -1,4 +1,4 @@
-"""Gains and losses of trading harnesses, by the formulas of the trading report, read in one pass with little memory.
+"""Gains and losses of trading harnesses, by the formulas of the trading report.
 
 For pruned runs, the book at the oldest existing step is used. Invariant: sums of money are exact, and every figure that the
 report has too is the same to its last digit.
@@ -6,10 +6,12 @@ report has too is the same to its last digit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation, localcontext
+from importlib import import_module
+from itertools import pairwise
 from math import sqrt
 from typing import Any
 
@@ -30,9 +32,8 @@ from orchestrator.errors import StoreError, UsageError
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 
 _PAGE = 10_000
-_SAID = '{"time": "VARCHAR", "equity": "VARCHAR", "cash": "VARCHAR", "refused": ["JSON"]}'
-_SPLIT = r"""'"split": *"(1[^"]|[^1])'"""
-"""Matches a split other than 1 in a slice."""
+_MOST_VALUES = 2_000_000
+"""Maximum number of steps of which the values are read at a time, unless one harness has more: 28 bytes each."""
 _market = msgspec.json.Decoder(MarketSlice | None).decode
 _fills = msgspec.json.Decoder(tuple[Execution, ...]).decode
 _positions = msgspec.json.Decoder(dict[str, Decimal]).decode
@@ -71,21 +72,11 @@ class Returns:
     count: int = 0
     mean: float = 0.0
     _squares: float = 0.0
-    _day: date | None = None
-    _close: float = 0.0
-    _before: float = 0.0
 
-    def take(self, day: date, equity: float) -> None:
-        """Add the equity after a step."""
-        if day != self._day:
-            self.finish()
-            self._day, self._before = day, self._close
-        self._close = equity
-
-    def finish(self) -> None:
-        """Add the return of the last day."""
-        if self._before > 0:
-            one = self._close / self._before - 1
+    def take(self, before: float, close: float) -> None:
+        """Add the return of a day."""
+        if before > 0:
+            one = close / before - 1
             self.count += 1
             off = one - self.mean
             self.mean += off / self.count
@@ -95,6 +86,18 @@ class Returns:
     def deviation(self) -> float:
         """Standard deviation of a sample."""
         return sqrt(self._squares / (self.count - 1)) if self.count > 1 else 0.0
+
+
+@frozen
+class Values:
+    """The values of an account after each of its steps: NumPy arrays of the same length."""
+
+    time: Any
+    """Time of the bar, `datetime64[us]`, UTC."""
+    equity: Any
+    cash: Any
+    refused: Any
+    """Number of orders that were refused."""
 
 
 @define
@@ -113,20 +116,31 @@ class Account:
     steps: int = 0
     begin: datetime | None = None
     end: datetime | None = None
-    peak: float = 0.0
     total: float = 0.0
     exposure: float = 0.0
     """Sum over the steps of the share of the equity that is not cash."""
-    turnover: Decimal = ZERO
-    fees: Decimal = ZERO
-    fills: int = 0
     refused: int = 0
     symbols: dict[str, Symbol] = field(factory=dict[str, Symbol])
     deepest: Drawdown | None = None
     longest: Drawdown | None = None
     returns: Returns = field(factory=Returns)
-    _below: Drawdown | None = None
-    _high_at: datetime | None = None
+
+    @property
+    def fills(self) -> int:
+        """Number of fills of all symbols."""
+        return sum(one.fills for one in self.symbols.values())
+
+    @property
+    def turnover(self) -> Decimal:
+        """Turnover of all symbols."""
+        with localcontext(EXACT):
+            return sum((one.turnover for one in self.symbols.values()), ZERO)
+
+    @property
+    def fees(self) -> Decimal:
+        """Fees of all symbols."""
+        with localcontext(EXACT):
+            return sum((one.fees for one in self.symbols.values()), ZERO)
 
     @property
     def gain(self) -> Decimal:
@@ -164,43 +178,37 @@ class Account:
             return None
         return daily.mean / daily.deviation * sqrt(daily.count / (self.span_s / YEAR_S))
 
-    def read(self, time: datetime, value: float, cash: float, refused: int) -> None:
-        """Add the values of the account after a step."""
-        if not self.steps:
-            self.begin = time
-        self.steps, self.end = self.steps + 1, time
-        self.total += value
-        self.refused += refused
-        self.exposure += 1 - cash / value if value > 0 else 0.0
-        self.returns.take(time.date(), value)
-        self._sink(time, value)
+    def read(self, values: Values) -> None:
+        """Add the values of the account after each of its steps; sums are made in the order of the steps."""
+        numpy: Any = import_module("numpy")
+        value = values.equity
+        self.steps, self.begin, self.end = len(value), _moment(values.time[0]), _moment(values.time[-1])
+        self.refused = int(values.refused.sum())
+        with numpy.errstate(divide="ignore", invalid="ignore"):
+            self.total = float(numpy.cumsum(value)[-1])
+            self.exposure = float(numpy.cumsum(numpy.where(value > 0, 1 - values.cash / value, 0.0))[-1])
+            self._sink(values, numpy)
+        days = values.time.astype("datetime64[D]")
+        closes = value[numpy.append(days[1:] != days[:-1], True)].tolist()
+        for before, close in pairwise(closes):
+            self.returns.take(before, close)
 
-    def _sink(self, time: datetime, value: float) -> None:
-        if value >= self.peak or self._high_at is None:
-            if self._below is not None:
-                self._close(time, is_over=True)
-            self.peak, self._high_at = max(self.peak, value), time
+    def _sink(self, values: Values, numpy: Any) -> None:
+        """Find the deepest and the longest time below the highest equity so far."""
+        value, count = values.equity, len(values.equity)
+        peak = numpy.fmax.accumulate(numpy.append(0.0, value))
+        is_below = value < peak[:-1]
+        is_below[0] = False
+        edges = numpy.flatnonzero(numpy.diff(numpy.concatenate(([False], is_below, [False])).astype("int8")))
+        if not len(edges):
             return
-        depth = 1 - value / self.peak if self.peak > 0 else 0.0
-        below = self._below
-        if below is None or depth > below.depth:
-            self._below = Drawdown(depth, self._high_at, time, time, is_over=False)
-
-    def _close(self, time: datetime, *, is_over: bool) -> None:
-        below = self._below
-        assert below is not None
-        spell = Drawdown(below.depth, below.begin, below.low, time, is_over)
-        if self.deepest is None or spell.depth > self.deepest.depth:
-            self.deepest = spell
-        if self.longest is None or spell.end - spell.begin > self.longest.end - self.longest.begin:
-            self.longest = spell
-        self._below = None
-
-    def finish(self) -> None:
-        """Add a drawdown that is not over, and the last day."""
-        self.returns.finish()
-        if self._below is not None and self.end is not None:
-            self._close(self.end, is_over=False)
+        depth = numpy.where(peak[1:] > 0, 1 - value / peak[1:], 0.0)
+        spells = edges.reshape(-1, 2)
+        depths = numpy.fmax.reduceat(depth, edges[edges < count])[::2]
+        lengths = values.time[numpy.minimum(spells[:, 1], count - 1)] - values.time[spells[:, 0] - 1]
+        self.deepest, self.longest = (
+            _spell(values, depth, *spells[int(numpy.argmax(each))].tolist()) for each in (depths, lengths)
+        )
 
     def trade(self, market: str | None, fills: str | None, cash: str | None, positions: str | None) -> None:
         """Add splits, an account that was taken over, and fills, each as JSON where there is any."""
@@ -214,90 +222,97 @@ class Account:
     def _fill(self, fill: Fill) -> None:
         after = self.book.after(fill)
         gain = after.realised - self.book.realised - fill.fee
-        notional = fill.units * fill.price
-        tally = self.symbols.setdefault(fill.symbol, Symbol())
+        tally = self.symbols.get(fill.symbol)
+        if tally is None:
+            tally = self.symbols[fill.symbol] = Symbol()
         tally.fills += 1
-        tally.turnover += notional
+        tally.turnover += fill.units * fill.price
         tally.fees += fill.fee
         tally.gain += gain
         if fill.side is Side.SELL:
             tally.sales += 1
             tally.hits += gain > 0
-        self.turnover += notional
-        self.fees += fill.fee
-        self.fills += 1
         self.book = after
 
 
+def _moment(time: Any) -> datetime:
+    moment: datetime = time.astype("datetime64[us]").item()
+    return moment.replace(tzinfo=UTC)
+
+
+def _spell(values: Values, depth: Any, begin: int, end: int) -> Drawdown:
+    """Return the time below the highest equity from one step until before another; the last one may not be over."""
+    low = begin + int(depth[begin:end].argmax())
+    last = min(end, len(depth) - 1)
+    times = [_moment(values.time[at]) for at in (begin - 1, low, last)]
+    return Drawdown(float(depth[low]), times[0], times[1], times[2], is_over=end == last)
+
+
 def accounts(run: Run, harness: str | None = None) -> list[Account]:
-    """Return the account of each trading harness, by name; the temporary table `walked` has their values over time."""
-    _walk(run, harness)
-    ends = run.rows("SELECT harness, arg_min(equity, step_number), arg_max(equity, step_number) FROM walked GROUP BY harness")
-    begun = first_books(run)
-    found = {
-        name: Account(name, Decimal(first), Decimal(last), *begun.get(name, (0, True, Book(ZERO))))
-        for name, first, last in ends
-    }
-    strange: set[str] = set()
-    traded = iter(_traded(run))
-    due = next(traded, None)
-    with localcontext(EXACT):
-        for name, step, time, equity, cash, refused in _pages(run):
-            account = found[name]
-            while due is not None and due[:2] == (name, step):
-                try:
-                    if step > account.after:
-                        account.trade(*due[2:])
-                except (msgspec.ValidationError, InvalidOperation):
-                    # A harness of another kind whose steps look the same.
-                    strange.add(name)
-                due = next(traded, None)
-            account.read(time.replace(tzinfo=UTC), equity, cash, refused)
-        for account in found.values():
-            account.finish()
-    return [found[name] for name in sorted(found.keys() - strange)]
-
-
-def _walk(run: Run, harness: str | None) -> None:
-    """Store the values of each account after each step, in narrow rows, so that many can be sorted."""
-    run.rows(
-        f"""
-        CREATE OR REPLACE TEMP TABLE walked AS
-        SELECT harness, step_number, time, said.equity AS equity, said.cash::DOUBLE AS cash,
-               coalesce(len(said.refused), 0) AS refused
-        FROM (SELECT harness, step_number, TRY_CAST(said.time AS TIMESTAMP) AS time, said
-              FROM (SELECT harness, step_number, json_transform(output, '{_SAID}') AS said FROM step_results
-                    WHERE harness = coalesce(?, harness)))
-        WHERE time IS NOT NULL AND TRY_CAST(said.equity AS DOUBLE) IS NOT NULL AND TRY_CAST(said.cash AS DOUBLE) IS NOT NULL
-        """,
+    """Return the account of each trading harness, by name."""
+    ends = run.rows(
+        """SELECT harness, arg_min(equity, step_number), arg_max(equity, step_number), count(*) FROM account_steps
+           WHERE harness = coalesce(?, harness) GROUP BY harness ORDER BY harness""",
         [harness],
     )
+    begun = first_books(run) if ends else {}
+    found = {
+        name: Account(name, Decimal(first), Decimal(last), *begun.get(name, (0, True, Book(ZERO))))
+        for name, first, last, _ in ends
+    }
+    strange: set[str] = set()
+    with localcontext(EXACT):
+        for name, step, *changes in _changes(run, harness):
+            account = found[name]
+            try:
+                if step > account.after:
+                    account.trade(*changes)
+            except (msgspec.ValidationError, InvalidOperation):
+                # A harness of another kind whose steps look the same.
+                strange.add(name)
+    for some in _some_at_a_time([(name, count) for name, *_, count in ends]):
+        for name, values in _values(run, some):
+            found[name].read(values)
+    return [account for name, account in found.items() if name not in strange]
 
 
-def _traded(run: Run) -> list[tuple[Any, ...]]:
-    """Return fills, splits and takeovers as JSON, in the order of `walked`."""
-    return run.rows(
-        f"""
-        SELECT harness, step_number, CASE WHEN is_split THEN input END,
-               CASE WHEN is_filled THEN json_extract(output, '$.fills') END,
-               CASE WHEN is_adopted THEN json_extract_string(output, '$.cash') END,
-               CASE WHEN is_adopted THEN json_extract(output, '$.positions') END
-        FROM (
-            SELECT *, json_extract_string(output, '$.fills[0].fill.fill_id') IS NOT NULL AS is_filled,
-                   json_type(output, '$.adopted') = 'OBJECT' AS is_adopted,
-                   coalesce(regexp_matches(input::VARCHAR, {_SPLIT}), false) AS is_split
-            FROM (SELECT harness, step_number, input, output FROM step_results SEMI JOIN walked USING (harness, step_number))
-        ) WHERE is_filled OR is_adopted OR is_split ORDER BY harness, step_number
-        """
-    )
-
-
-def _pages(run: Run) -> Iterator[tuple[Any, ...]]:
+def _changes(run: Run, harness: str | None) -> Iterator[tuple[Any, ...]]:
+    """Yield what has changed accounts, as JSON, in the order of steps."""
     cursor = run.execute(
-        "SELECT harness, step_number, time, equity::DOUBLE, cash, refused FROM walked ORDER BY harness, step_number", []
+        """SELECT harness, step_number, split, fills, adopted_cash, adopted_positions FROM account_steps
+           WHERE harness = coalesce(?, harness) AND coalesce(split, fills, adopted_cash) IS NOT NULL
+           ORDER BY harness, step_number""",
+        [harness],
     )
     while page := cursor.fetchmany(_PAGE):
         yield from page
+
+
+def _some_at_a_time(counts: Iterable[tuple[str, int]]) -> Iterator[list[tuple[str, int]]]:
+    """Yield harnesses with their numbers of steps, as many at a time as fit into little memory."""
+    some: list[tuple[str, int]] = []
+    for one in counts:
+        if some and sum(count for _, count in some) + one[1] > _MOST_VALUES:
+            yield some
+            some = []
+        some.append(one)
+    if some:
+        yield some
+
+
+def _values(run: Run, some: Sequence[tuple[str, int]]) -> Iterator[tuple[str, Values]]:
+    """Yield the values of accounts over time; harnesses and numbers of steps are in the order of names."""
+    cursor = run.execute(
+        """SELECT time, equity::DOUBLE AS equity, cash, refused FROM account_steps
+           WHERE harness BETWEEN ? AND ? ORDER BY harness, step_number""",
+        [some[0][0], some[-1][0]],
+    )
+    columns = cursor.fetchnumpy()
+    first = 0
+    for name, count in some:
+        part = slice(first, first + count)
+        yield name, Values(*(columns[each][part] for each in ("time", "equity", "cash", "refused")))
+        first += count
 
 
 @frozen

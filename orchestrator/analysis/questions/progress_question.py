@@ -74,9 +74,11 @@ def _of_lists(lists: Sequence[Worked]) -> list[Table]:
     distribution = [
         (shown(one.harness), tries, count) for one in lists for tries, count in sorted(Counter(one.tries_to_pass).items())
     ]
+    names = {(one.harness, each.id): shown(each.id) for one in lists for each in one.features}
     burn_up = [
-        (shown(one.harness), moment(each.at), each.step, shown(each.feature), each.event, each.passing, each.listed)
+        (harness, moment(each.at), each.step, names[one.harness, each.feature], each.event, each.passing, each.listed)
         for one in lists
+        for harness in (shown(one.harness),)
         for each in one.changes
     ]
     return [
@@ -87,8 +89,9 @@ def _of_lists(lists: Sequence[Worked]) -> list[Table]:
             "standing",
             "harness feature status tries tries_to_pass set_backs passed_step last_failure",
             [
-                _standing(one, each)
+                _standing(harness, names[one.harness, each.id], each)
                 for one in lists
+                for harness in (shown(one.harness),)
                 for each in sorted(one.features, key=lambda each: _STANDINGS.index(each.status))
             ],
         ),
@@ -106,8 +109,8 @@ def _features(one: Worked) -> Row:
     )
 
 
-def _standing(one: Worked, each: Feature) -> Row:
-    head = (shown(one.harness), shown(each.id), each.status, each.tries, each.tries_to_pass)
+def _standing(harness: str, feature: str, each: Feature) -> Row:
+    head = (harness, feature, each.status, each.tries, each.tries_to_pass)
     return (*head, each.regressions, each.passed_step, each.last_failure)
 
 

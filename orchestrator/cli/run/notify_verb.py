@@ -18,7 +18,7 @@ from harnesses.diagnostics.extras import install_command
 from orchestrator.alerts.alert_book import Alert, Book, book_path, the_only_one
 from orchestrator.alerts.alert_delivery import NotDelivered, Target, message
 from orchestrator.alerts.alert_facts import Facts, query_rows
-from orchestrator.alerts.alert_rules import Alerts
+from orchestrator.alerts.alert_rules import Alerts, check_ping
 from orchestrator.alerts.notifier import LOOK_S, Notifier
 from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.run.companion import Until, end_of, start_companion
@@ -46,14 +46,27 @@ def notify(file: FilePath, /, *, test: bool = False, until: Until = None, common
         until: the process whose end is the end of the run
     """
     read = read_alert_file(file)
-    targets = targets_of(read.alerts)
+    alerts, targets = _with_ping(read.alerts, file), targets_of(read.alerts)
     store = Path(common.store or os.environ.get("ORCHESTRATOR_STORE") or read.store or DEFAULT_STORE).absolute()
     if test:
         return _send_tests(targets, store)
     with suppress(OSError):
         os.nice(_NICE)
-    trio.run(_notify, read.alerts, targets, store, end_of(until))
+    trio.run(_notify, alerts, targets, store, end_of(until))
     return ExitCode.OK
+
+
+def _with_ping(alerts: Alerts, file: Path) -> Alerts:
+    """Return the rules with the address of the ping as it is once variables are replaced.
+
+    Raises:
+        UsageError: a variable is not set, or its value makes no address.
+    """
+    if alerts.ping is None:
+        return alerts
+    ping = evolve(alerts.ping, url=from_environment(alerts.ping.url))
+    check_ping(ping, f"{file}: [ping]")
+    return Alerts(alerts.rules, ping)
 
 
 def targets_of(alerts: Alerts) -> Mapping[str, Target]:
@@ -107,8 +120,6 @@ async def _notify(alerts: Alerts, targets: Mapping[str, Target], store: Path, ha
 
 
 async def _work(alerts: Alerts, targets: Mapping[str, Target], store: Path, has_ended: Callable[[], bool]) -> None:
-    if alerts.ping is not None:
-        alerts = Alerts(alerts.rules, evolve(alerts.ping, url=from_environment(alerts.ping.url)))
     while not has_ended():
         with the_only_one(store) as is_mine:
             if is_mine and (site := await _site(store, has_ended)) is not None:

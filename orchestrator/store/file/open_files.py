@@ -27,8 +27,8 @@ from orchestrator.store.file.schema_shape import Connection
 _Identity: TypeAlias = tuple[int, int]
 
 _DESCRIPTORS = Path("/proc/self/fd")
-_BESIDE = ("-wal", "-shm", "-journal", "-summary")
-"""Suffixes of what SQLite and analysis keep beside a store."""
+_BESIDE = ("-wal", "-shm", "-journal", "-summary", "-alerts")
+"""Suffixes of what SQLite, analysis and alerts keep beside a store."""
 _lock = threading.RLock()
 _written: dict[_Identity, list[Path]] = {}
 _open: weakref.WeakSet[Writing] = weakref.WeakSet()

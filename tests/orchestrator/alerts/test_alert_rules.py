@@ -9,6 +9,7 @@ import pytest
 from orchestrator.alerts.alert_book import Alert
 from orchestrator.alerts.alert_delivery import MOST, Target, message, plain
 from orchestrator.alerts.alert_rules import Over, Query, Word
+from orchestrator.cli.run.notify_verb import notify
 from orchestrator.cli.run.run_file import parse_run_file, read_alert_file
 from orchestrator.errors import UsageError
 
@@ -83,3 +84,12 @@ def test_ten_thousand_alerts_are_one_message_of_a_page() -> None:
 
 def alert(number: int, cause: str) -> Alert:
     return Alert(id=number, condition="blocked", kind="blocked", harness="h", what="is blocked", cause=cause, since_us=1)
+
+
+def test_the_address_of_a_ping_is_checked_after_its_variable_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "run.toml").write_text('store = "run.db"\n[ping]\nurl = "${CHECKS}/abc"\n')
+    monkeypatch.setenv("CHECKS", "ftp://example.org")
+    with pytest.raises(UsageError, match="ping.: url: expected an address that begins with https://"):
+        notify(tmp_path / "run.toml")

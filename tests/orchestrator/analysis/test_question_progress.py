@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from harnesses.trading.report.report_figures import account_of
@@ -14,7 +16,7 @@ from harnesses.trading.report.trading_report import steps
 from orchestrator import analysis
 from orchestrator.analysis.answers.answer import Answer
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.presets.trading_questions import Account, accounts
+from orchestrator.analysis.presets.trading_questions import Account, Drawdown, Values, accounts
 from orchestrator.analysis.questions import progress_question as progress
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from tests.orchestrator.analysis.figured import SOURCES, record, record_all
@@ -166,13 +168,52 @@ def test_what_agents_wrote_is_shown_inert(tmp_path: Path) -> None:
     assert "ghp_0123" not in told
 
 
-def test_a_drawdown_lasts_from_the_height_until_it_is_reached_again() -> None:
+def account_after(worth: Sequence[float]) -> Account:
+    """Return an account that was worth these amounts, day after day."""
+    time = np.datetime64("2000-01-01", "us") + np.arange(len(worth)).astype("timedelta64[D]")
     account = Account("t")
-    for day, equity in enumerate((100, 110, 99, 104, 110, 120, 118), 1):
-        account.read(datetime(2000, 1, day, tzinfo=UTC), equity, 0.0, 0)
-    account.finish()
+    account.read(Values(time, np.array(worth, float), np.zeros(len(worth)), np.zeros(len(worth), int)))
+    return account
+
+
+def test_a_drawdown_lasts_from_the_height_until_it_is_reached_again() -> None:
+    account = account_after((100, 110, 99, 104, 110, 120, 118))
 
     assert account.deepest is not None
     spell = account.deepest
     assert (spell.depth, spell.begin.day, spell.low.day, spell.end.day, spell.is_over) == (1 - 99 / 110, 2, 3, 5, True)
     assert account.returns.count == 6
+
+
+Spell = tuple[float, int, int, int, bool]
+
+
+def spells(worth: Sequence[float]) -> list[Spell]:
+    """Return the times below the highest value so far, step by step: depth, days of begin, low, end, is_over."""
+    found: list[Spell] = []
+    peak, high, low = worth[0], 0, None
+    for day, value in enumerate(worth):
+        if value >= peak:
+            if low is not None:
+                found.append((1 - worth[low] / peak, high, low, day, True))
+            peak, high, low = value, day, None
+        elif low is None or value < worth[low]:
+            low = day
+    return found if low is None else [*found, (1 - worth[low] / peak, high, low, len(worth) - 1, False)]
+
+
+def as_days(spell: Drawdown | None) -> Spell | None:
+    if spell is None:
+        return None
+    begin, low, end = ((at - datetime(2000, 1, 1, tzinfo=UTC)).days for at in (spell.begin, spell.low, spell.end))
+    return spell.depth, begin, low, end, spell.is_over
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_deepest_and_the_longest_drawdown_are_the_first_of_those_found_step_by_step(seed: int) -> None:
+    random = Random(seed)
+    worth = [float(random.randint(1, random.choice((3, 20)))) for _ in range(random.randint(1, 25))]
+    account, every = account_after(worth), spells(worth)
+    assert as_days(account.deepest) == max(every, key=lambda one: one[0], default=None)
+    assert as_days(account.longest) == max(every, key=lambda one: one[3] - one[1], default=None)
+    assert (account.total, account.steps) == (sum(worth), len(worth))

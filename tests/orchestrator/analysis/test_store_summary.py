@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -123,11 +124,16 @@ def change(store: Path, what: str) -> None:
             contents.write_bytes(contents.read_bytes()[:50])
         case "another version":
             contents.write_bytes(contents.read_bytes().replace(b'"version":"', b'"version":"0'))
+        case "a gap":
+            held = json.loads(contents.read_bytes())
+            first = held["parts"][0]
+            held["parts"][:1] = [{**first, "last": first["first"] + 10}, {**first, "first": first["first"] + 20}]
+            contents.write_text(json.dumps(held))
         case _:
             contents.write_bytes(contents.read_bytes().replace(b'"hash":"', b'"hash":"0'))
 
 
-@pytest.mark.parametrize("what", ["truncated", "missing", "a link", "torn", "another version", "another store"])
+@pytest.mark.parametrize("what", ["truncated", "missing", "a link", "torn", "another version", "a gap", "another store"])
 def test_a_summary_that_is_not_whole_or_not_of_the_store_is_made_anew(store: Path, what: str) -> None:
     told, _ = answers(store)
     old = names(store)

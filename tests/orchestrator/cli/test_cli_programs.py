@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 import pytest
+import trio.testing
 
 from orchestrator import Orchestrator, UsageError
 from orchestrator.control.run_services import Wanted
@@ -60,6 +61,16 @@ def test_an_environment_that_says_neither_is_refused(monkeypatch: pytest.MonkeyP
 
     with pytest.raises(UsageError, match="ORCHESTRATOR_CONTROL: expected 1 or 0, got 'maybe'"):
         Orchestrator()
+
+
+@pytest.mark.parametrize(("control", "count"), [(None, 1), (False, 0)])
+async def test_every_program_has_one_control_socket_unless_it_says_otherwise(
+    tmp_path: Path, control: bool | None, count: int
+) -> None:
+    async with Orchestrator(tmp_path / "run.db", control=control, handle_signals=False):
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(sockets(tmp_path / "run.db")) == count
+    assert not sockets(tmp_path / "run.db")
 
 
 def test_a_program_that_is_run_by_the_command_takes_orders_and_has_its_arguments_and_its_exit_code(command: Command) -> None:

@@ -88,18 +88,25 @@ def test_objects_are_made_old_in_a_burst_of_ends_and_not_for_longer(monkeypatch:
     assert is_made_old(_PORTION + 1)
 
 
-@pytest.mark.parametrize("frozen", [False, True])
-async def test_a_burst_makes_objects_old_and_leaves_frozen_ones_frozen(frozen: bool) -> None:
-    """A program that freezes objects decides itself what the collector looks at."""
+@pytest.mark.parametrize("collector", ["as usual", "frozen", "disabled"])
+async def test_a_burst_makes_objects_old_unless_the_program_tunes_its_collector(collector: str) -> None:
+    """A program that freezes objects, or has turned the collector off, decides itself what is looked at, and when."""
     marked: list[object] = [[]]
     begun: list[int] = []
-    if frozen:
-        gc.freeze()
+    match collector:
+        case "frozen":
+            gc.freeze()
+        case "disabled":
+            gc.disable()
+        case _:
+            pass
     try:
         new = [marked]
         async with trio.open_nursery() as nursery:
             burst_of(_MANY, begun, nursery)
-        assert any(one is new for one in gc.get_objects(generation=2)) is not frozen
-        assert bool(gc.get_freeze_count()) is frozen
+        assert any(one is new for one in gc.get_objects(generation=2)) is (collector == "as usual")
+        assert bool(gc.get_freeze_count()) is (collector == "frozen")
+        assert gc.isenabled() is (collector != "disabled")
     finally:
         gc.unfreeze()
+        gc.enable()
