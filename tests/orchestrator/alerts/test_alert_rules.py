@@ -91,5 +91,5 @@ def test_the_address_of_a_ping_is_checked_after_its_variable_is_replaced(
 ) -> None:
     (tmp_path / "run.toml").write_text('store = "run.db"\n[ping]\nurl = "${CHECKS}/abc"\n')
     monkeypatch.setenv("CHECKS", "ftp://example.org")
-    with pytest.raises(UsageError, match="ping.: url: expected an address that begins with https://"):
+    with pytest.raises(UsageError, match=r"ping.: url: expected an address that begins with https://"):
         notify(tmp_path / "run.toml")
