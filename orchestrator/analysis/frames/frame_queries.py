@@ -272,5 +272,5 @@ PARTS: Mapping[str, Callable[[Source], str]] = {
     "step_results": _step_results,
 }
 """Inputs that are not frames themselves: the last three have the steps, with no more of their bodies than a question needs."""
-KEPT = frozenset({"feature_steps", "features"})
+KEPT = frozenset({"feature_steps", "features", "feature_standing"})
 """Small results of wide queries: computed once where possible, since recomputing them with others exhausts the memory."""

@@ -246,22 +246,30 @@ _STEP_FIELDS = {"input": "JSON", "output": "JSON", "delta": "JSON"}
 def equity(source: Source) -> str:
     """Return the query of the frame `equity`."""
     return f"""
-        SELECT seq, "timestamp", run, harness, attempt, step AS step_number, time, equity, cash,
-               CASE WHEN said.equity::DOUBLE > 0 THEN 1 - said.cash::DOUBLE / said.equity::DOUBLE END AS exposure_share,
-               said.drawdown::DOUBLE AS drawdown_share, said.risk AS risk, coalesce(said.latched, '') <> '' AS latched,
+        SELECT seq, "timestamp", run, harness, attempt, step AS step_number, time, {exact("equity")} AS equity,
+               {exact("cash")} AS cash,
+               CASE WHEN equity::DOUBLE > 0 THEN 1 - cash::DOUBLE / equity::DOUBLE END AS exposure_share,
+               drawdown::DOUBLE AS drawdown_share, risk, coalesce(latched, '') <> '' AS latched,
                json_extract(output, '$.positions') AS positions
         FROM ({told(source)})
     """
 
 
 def told(source: Source) -> str:
-    """Return a query for the steps of trading harnesses: the fields of each as a structure `said`, and the time of its bar."""
+    """Return a query for the steps of trading harnesses: the time of the bar, and values as recorded, as text."""
+    columns, values = copied(source), "equity, cash, drawdown, risk, latched"
+    results = source.results(_STEP_FIELDS) if columns is None else columns.results(_STEP_FIELDS, "may_trade")
+    rows = f"""
+        SELECT {_HEAD}, output, delta, said.time AS bar, {", ".join(f"said.{name} AS {name}" for name in values.split(", "))}
+        FROM (SELECT *, json_transform(output, '{_TRADED}') AS said FROM ({results}))
+    """
+    if columns is not None:
+        trades = columns.typed(f'output, delta, "at" AS bar, {values}', "is_trade")
+        rows += f" UNION ALL SELECT {_HEAD}, output, delta, bar, {values} FROM ({trades})"
     return f"""
-        SELECT * FROM (
-            SELECT *, TRY_CAST(said.time AS TIMESTAMP) AS time, {exact("said.equity")} AS equity, {exact("said.cash")} AS cash
-            FROM (SELECT *, json_transform(output, '{_TRADED}') AS said FROM ({source.results(_STEP_FIELDS)}))
-        ) WHERE time IS NOT NULL AND equity IS NOT NULL AND cash IS NOT NULL AND said.risk IS NOT NULL
-            AND TRY_CAST(said.drawdown AS DOUBLE) IS NOT NULL
+        SELECT *, TRY_CAST(bar AS TIMESTAMP) AS time FROM ({rows})
+        WHERE TRY_CAST(bar AS TIMESTAMP) IS NOT NULL AND {exact("equity")} IS NOT NULL AND {exact("cash")} IS NOT NULL
+            AND risk IS NOT NULL AND TRY_CAST(drawdown AS DOUBLE) IS NOT NULL
     """
 
 
