@@ -70,6 +70,7 @@ class Control:
     __slots__ = (
         "_deadline",
         "_gate",
+        "_grace_until",
         "_limit",
         "_naps",
         "_overworked",
@@ -83,6 +84,7 @@ class Control:
         "failure",
         "grace_s",
         "held",
+        "is_making",
         "on_stood",
         "parked_s",
         "paused",
@@ -107,10 +109,14 @@ class Control:
         """Whether the loop must check for orders before it resumes `execute()`."""
         self.timed = step_timeout_s is not None or deadline != inf
         """Whether any time limit is set."""
+        self.is_making = False
+        """Whether `execute()` is making a step: it was resumed, and has not yielded."""
         self.watch = Stopwatch()
         """How the time of the step in progress was spent."""
         self._scope: trio.CancelScope | None = None
         self._deadline = self._limit = deadline
+        self._grace_until = inf
+        """Time by which it must have ended because it is being stopped or closed."""
         self._gate: trio.lowlevel.Task | None = None
         self._naps: set[trio.CancelScope] | None = None
         self.work_until = inf
@@ -175,7 +181,7 @@ class Control:
         grace_s = self.grace_s if grace_s is None else grace_s
         self.grace_s = min(grace_s, self.grace_s) if self.stopping else grace_s
         self.stopping = self.held = True
-        self._set_limit(min(self._limit, trio.current_time() + self.grace_s))
+        self._end_by(trio.current_time() + self.grace_s)
         self._end_pause()
         for nap in self._naps or ():
             nap.cancel()
@@ -196,6 +202,37 @@ class Control:
         self._deadline = min(self._deadline, self._limit)
         self.wake()
 
+    def set_deadline(self, deadline: float) -> None:
+        """Move the deadline, which is as of the beginning of the attempt: time spent waiting for approval is added to it.
+
+        A later one saves the step in progress. A grace period that has begun is not extended.
+        """
+        self.timed = self.timed or deadline != inf
+        if self._parked is not None:
+            self._parked.deadline = deadline + self.parked_s
+            self._parked.limit = min(self._parked.deadline, self._grace_until)
+            return
+        self._deadline = deadline + self.parked_s
+        self._limit = min(self._deadline, self._grace_until)
+        self._set_scope()
+
+    def set_step_timeout(self, step_timeout_s: float | None) -> None:
+        """Change the step timeout, of the step in progress too, which ends at once if it has taken longer already."""
+        before, self.step_timeout_s = self.step_timeout_s, step_timeout_s
+        self.timed = self.timed or step_timeout_s is not None
+        if not self.is_making:
+            return
+        at, stood = self._step_until if self._stood is None else self._stood.step_until, self._stood
+        now = trio.current_time()
+        # Without a timeout so far, the time that clocks stood still in this step was not kept, and counts.
+        began = now - self.watch.age_at(now) if before is None or at == inf else at - before
+        until = inf if step_timeout_s is None else began + step_timeout_s
+        if stood is None:
+            self._step_until = until
+            self._set_scope()
+        else:
+            stood.step_until = until
+
     # Called by the loop.
 
     def begin_step(self) -> None:
@@ -208,6 +245,7 @@ class Control:
     def end_step(self) -> None:
         """Disarm the step timeout: time in the recorder and at the pause gate does not count."""
         limited = self.step_timeout_s is not None or self.work_until != inf
+        self._step_until = inf
         if self._scope is not None and limited and not self._scope.cancel_called:
             self._scope.deadline = self._limit
 
@@ -241,8 +279,9 @@ class Control:
 
     def begin_close(self) -> None:
         """Start the grace period for the clean-up of `execute()`."""
+        self.is_making = False
         if not self.aborted:
-            self._set_limit(min(self._limit, trio.current_time() + self.grace_s))
+            self._end_by(trio.current_time() + self.grace_s)
 
     async def gate(self) -> None:
         """Wait while paused. Not cancellable: only `resume`, `stop` and `abort` end the wait."""
@@ -385,10 +424,11 @@ class Control:
             "execute() was cancelled by itself: expected it to cancel only scopes that it has opened, and closes"
         )
 
-    def _set_limit(self, limit: float) -> None:
-        self._limit, self.timed = limit, True
+    def _end_by(self, moment: float) -> None:
+        self._grace_until = min(self._grace_until, moment)
+        self._limit, self.timed = min(self._limit, moment), True
         if self._scope is not None:
-            self._scope.deadline = min(self._scope.deadline, limit)
+            self._scope.deadline = min(self._scope.deadline, self._limit)
 
 
 def _never(_: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:

@@ -234,11 +234,13 @@ async def drive(
                 watch.resume()
             if control.timed:
                 control.begin_step()
+            control.is_making = True
             try:
                 pair = await advance()
             except StopAsyncIteration:
                 return control.end(Ending.FINISHED)
             watch.stop()
+            control.is_making = False
             if control.timed:
                 control.end_step()
             if meter is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, cast
 
 import msgspec
@@ -134,6 +134,37 @@ class Handle(Generic[HandleStateT, HandleInputT, HandleOutputT]):
         self._child.orders.stop(grace)
         return Order(self.wait)
 
+    @property
+    def time_limits(self) -> dict[str, float | None]:
+        """The limits in force, in seconds: `step_timeout_s`, `deadline_s` and `period_s`; None for no limit.
+
+        There is no period unless the harness uses exactly one ticker, `every(…)`.
+        """
+        return self._child.limits().now
+
+    def set_time_limits(self, limits: Mapping[str, float | None], *, by: str, reason: str = "") -> Order[bool]:
+        """Set time limits while the harness runs, at once; the step in progress has the new ones too.
+
+        They hold over restarts, of the program too, until the program declares another value than it does now. Awaiting the
+        order waits for the disk, and returns whether anything is changed.
+
+        Args:
+            limits: seconds by name, as `time_limits` has them; None for no limit. `deadline_s` counts from the start of the
+                harness in this program.
+            by: who sets them. It is on record, as is `reason`.
+
+        Raises:
+            UsageError: a limit cannot be set, or the harness has ended; nothing is changed.
+        """
+        if self.outcome is not None:
+            raise UsageError(f"harness {self.name!r} has ended ({self.status.value}): expected one that runs; start it first")
+        if not by.strip():
+            raise UsageError("by: expected who sets the limits, got nothing; whoever reads this later will want to know")
+        if not self._child.record.is_restored:
+            raise UsageError(f"harness {self.name!r} has not been loaded yet: expected one that runs; try again in a moment")
+        receipt = self._child.limits().set(limits, by=by, reason=reason)
+        return answered(receipt) if receipt is not None else Order(_unchanged)
+
     def send(self, message: object) -> Order[None]:
         """Put a message, any value that JSON can represent, into the harness's mailbox. Awaiting the order waits for the disk.
 
@@ -241,6 +272,11 @@ class Steps(Generic[HandleInputT, HandleOutputT]):
         else:
             records = store.steps(name, after=after, limit=_PAGE)
         return [self._child.types.record(record) for record in records]
+
+
+async def _unchanged() -> bool:
+    await trio.lowlevel.checkpoint()
+    return False
 
 
 def recorded(receipt: Receipt | None) -> Order[None]:

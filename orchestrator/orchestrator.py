@@ -532,6 +532,7 @@ class Orchestrator:
             approvals=approvals,
             families=self._registry.families,
             lag_s=now_s() - trio.current_time(),
+            start_beside=self._registry.start_beside,
             burst=burst,
             redacted=options.redact,
             most=options.max_record_bytes,

@@ -46,6 +46,8 @@ FIRST_HEADER = ("timestamp", "level", "event", "run", "harness", "attempt", "ste
 """Fields that every line of the log has, whatever the kind of its record, and the version that wrote it."""
 HEADER = (*FIRST_HEADER, "schema", "service", "host", "message")
 """Fields that every line of this version has."""
+LIMITS_SET = "limits_set"
+"""Kind of the records of time limits that an operator has set for a harness."""
 
 
 @frozen
@@ -59,7 +61,7 @@ class Record:
     step: int
     time_us: int
     kind: str = field(converter=current_kind)
-    """`step`, `message`, `intent`, `outcome`, `output`, `latch`, `loop_blocked`, or the `kind` of an event."""
+    """`step`, `message`, `intent`, `outcome`, `output`, `latch`, `limits_set`, `loop_blocked`, or the `kind` of an event."""
     body: str
     """Body of the record, a JSON object."""
     run: str = ""

@@ -71,7 +71,7 @@ class TickPosition:
 class TickBook:
     """The positions of one harness's tickers: those of the last recorded step, and those taken since."""
 
-    __slots__ = ("_alive", "lines", "recorded", "taken")
+    __slots__ = ("_alive", "lines", "on_declared", "recorded", "set_period", "taken")
 
     def __init__(self) -> None:
         self.recorded: dict[str, TickPosition] = {}
@@ -80,6 +80,26 @@ class TickBook:
         """Positions taken since the last recorded step, by ticker."""
         self._alive: dict[str, ref[Every]] = {}
         self.lines: dict[str, _Line] = {}
+        self.set_period: SetPeriod | None = None
+        """The period that an operator has set; None if there is none."""
+        self.on_declared: Callable[[], object] = bool
+        """Called when the harness declares another period than it did when the operator set one, which then ends."""
+
+    def tickers(self) -> Sequence[Every]:
+        """Return the tickers that the harness uses in this attempt."""
+        return [owner for alive in self._alive.values() if (owner := alive()) is not None]
+
+    def period_of(self, ticker: str, declared_s: float, *, is_named: bool) -> float:
+        """Return the period of a ticker: what an operator has set, until the harness declares something else."""
+        period = self.set_period
+        if period is None:
+            return declared_s
+        if period.ticker == ticker and period.declared_s == declared_s:
+            return period.period_s
+        if period.ticker == ticker or not (is_named or period.is_named):
+            self.set_period = None
+            self.on_declared()
+        return declared_s
 
     def settle(self, kept: Mapping[str, tuple[int, float]] | None = None) -> None:
         """Mark the ticks taken before a recorded step as consumed.
@@ -142,6 +162,18 @@ def _positions(data: Mapping[str, Sequence[float]]) -> dict[str, TickPosition]:
     return {name: TickPosition(int(number), float(due)) for name, (number, due) in data.items()}
 
 
+@attrs.frozen
+class SetPeriod:
+    """A period that an operator has set for a ticker."""
+
+    ticker: str
+    is_named: bool
+    """Whether the harness has named the ticker; otherwise its name has the declared period in it."""
+    declared_s: float
+    """What the harness declared then."""
+    period_s: float
+
+
 class Every:
     """An async iterator of ticks; see `BaseHarness.every`.
 
@@ -168,11 +200,33 @@ class Every:
         period_s = float(period_s)
         self.name = name or _default_name(period_s, anchor)
         """Key of the ticker's position: the same call after a restart is the same ticker."""
+        self.is_named = bool(name)
+        self.declared_s = period_s
+        """The period that the harness declares, in seconds."""
         self._missed = _policy(missed)
         self._book = book
+        period_s = book.period_of(self.name, period_s, is_named=self.is_named)
         self._pace = _Pace(book, sleep, clock, self.name, f"{harness}/{self.name}", period_s, anchor, jitter_s)
         self._ruler: _ByTrio | _ByWall | None = None
+        self._nap: trio.CancelScope | None = None
         self._late = True
+
+    @property
+    def period_s(self) -> float:
+        """Seconds from tick to tick now: as declared, or as an operator has set it."""
+        return self._pace.period_s
+
+    def set_period(self, period_s: float) -> None:
+        """Change the period: the next tick is due that long after the last one, and a wait for it begins anew.
+
+        Raises:
+            HarnessMisuse: it cannot be the period of this ticker; nothing is changed.
+        """
+        pace = self._pace
+        check_times(period_s, pace.anchor, pace.jitter_s)
+        self._pace, self._ruler, self._late = attrs.evolve(pace, period_s=period_s), None, True
+        if self._nap is not None:
+            self._nap.cancel()
 
     def __aiter__(self) -> Every:
         return self
@@ -186,11 +240,15 @@ class Every:
             raise
 
     async def _next(self) -> Tick:
-        ruler = self._ruler = self._ruler or self._pace.ruler()
-        at = self._book.position(self.name)
-        last = -1 if at is None else at.number
-        number = await self._wait(ruler, next_tick(self._missed, last, ruler.now(), ruler.times, late=self._late))
-        self._late = False
+        while True:
+            ruler = self._ruler = self._ruler or self._pace.ruler()
+            at = self._book.position(self.name)
+            last = -1 if at is None else at.number
+            with trio.CancelScope() as self._nap:
+                number = await self._wait(ruler, next_tick(self._missed, last, ruler.now(), ruler.times, late=self._late))
+                break
+            # The period was changed: the wait begins anew.
+        self._nap, self._late = None, False
         due = ruler.wall_due(number)
         self._book.taken[self.name] = TickPosition(number, due)
         return Tick(number, datetime.fromtimestamp(due, UTC), number - last - 1)

@@ -84,7 +84,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         self._limits = limits_from(self.constraints, limits)
         self._feed = feed
         self._strategy = strategy or rsi_strategy()
-        self._period_s = period_s
+        self._period_s = self._now_period_s = period_s
         self._patience_s = patience_s
         self._desk = Desk(self, broker or PaperBroker(cash), tuple(feed.symbols), self._limits)
         self._inbox: list[Command] = []
@@ -122,7 +122,9 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             return
         self._reached = trio.current_time()
         self._poller.begin()
-        async for _ in self.every(self._period_s):
+        ticks = self.every(self._period_s)
+        async for _ in ticks:
+            self._now_period_s = self._poller.period_s = ticks.period_s
             found = await self._reaching()
             if found is None and self.is_complete():
                 return
@@ -270,7 +272,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         """Assess the risk, then carry out the operators' commands."""
         risk, state = turn.state.risk, turn.state
         live, bar_s = self._poller.is_live, self._poller.bar_s
-        turn.limits = limits_for(self._limits, live=live, bar_s=bar_s, gaps_s=state.gaps_s, period_s=self._period_s)
+        turn.limits = limits_for(self._limits, live=live, bar_s=bar_s, gaps_s=state.gaps_s, period_s=self._now_period_s)
         if turn.market is not None:
             risk = assess(risk, self._limits, equity=turn.state.equity, time=turn.time)
         risk = watch(risk, turn.limits, age_s=turn.age_s, time=turn.time)

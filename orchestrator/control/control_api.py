@@ -8,6 +8,8 @@
     POST /harnesses/NAME/stop         stop it; `?grace_s=2` sets its grace period
     POST /harnesses/NAME/start        start it again, if it has ended
     POST /harnesses/NAME/restart      stop it first if it is running; `?grace_s=2` as above
+    POST /harnesses/NAME/limits       {"limits": {"step_timeout_s": 30}, "by": "ann", "reason": ""} in the body:
+                                      `handle.set_time_limits`; without limits it tells those in force
     POST /harnesses/NAME/ask?timeout_s=30    the message as JSON in the body: `handle.ask`
     POST /harnesses/NAME/query        {"query": "position", "args": []} in the body: `handle.query`
     POST /harnesses/NAME/check        a message as JSON in the body: `handle.check`, used by `orchestrator send`
@@ -32,6 +34,7 @@ from harnesses.errors import AskTimeout, HarnessError, HarnessMisuse, MailboxFul
 from harnesses.messages.requests import ASK_TIMEOUT_S, check_timeout
 from orchestrator.child_spec import check_name, check_seconds
 from orchestrator.codec import decode, encode
+from orchestrator.control.control_client import LIMITS
 from orchestrator.control.control_server import JSON_LINES, Request, Response, answered, refusal
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.handle import Handle, Order
@@ -82,9 +85,11 @@ class Api:
                 return await self._read(request, self._metrics)
             case ("status",) if self.store is not None:
                 return await self._read(request, self._status)
-            case ("harnesses", name, verb) if self.store is not None and verb in (*VERBS, *QUESTIONS):
+            case ("harnesses", name, verb) if self.store is not None and verb in (*VERBS, LIMITS, *QUESTIONS):
                 if request.method != "POST":
                     return refusal(405, f"{request.method} cannot {verb}: expected POST", Allow="POST")
+                if verb == LIMITS:
+                    return await self._limits(name, request)
                 if verb in QUESTIONS:
                     return await self._question(name, verb, request)
                 return await self._order(name, verb, request)
@@ -92,7 +97,7 @@ class Api:
                 known = (
                     "/metrics"
                     if self.store is None
-                    else f"/metrics, /status or /harnesses/NAME/{'|'.join((*VERBS, *QUESTIONS))}"
+                    else f"/metrics, /status or /harnesses/NAME/{'|'.join((*VERBS, LIMITS, *QUESTIONS))}"
                 )
                 return refusal(404, f"/{'/'.join(request.parts)} does not exist: expected {known}")
 
@@ -152,6 +157,25 @@ class Api:
                 handle = await self.restart(name, grace_s)
             done = True
         return answered(200 if done else 202, {**_fields(handle), "done": done})
+
+    async def _limits(self, name: str, request: Request) -> Response:
+        """Set time limits of a harness, and return those in force."""
+        handle = self._find(name)
+        if handle is None:
+            return self._refuse_unknown(name)
+        is_changed, done = False, False
+        try:
+            wanted = msgspec.json.decode(request.body or b"{}", type=_Limits)
+            if wanted.limits:
+                order = handle.set_time_limits(wanted.limits, by=wanted.by, reason=wanted.reason)
+                with trio.move_on_after(_WAIT_S):
+                    is_changed, done = await order, True
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            return refusal(400, f"limits: the body is not valid: expected JSON: {error}; correct it")
+        except UsageError as error:
+            return refusal(409 if handle.outcome is not None else 400, str(error))
+        limits = {"limits": handle.time_limits, "changed": is_changed or (not done and bool(wanted.limits))}
+        return answered(200, {**_fields(handle), **limits, "done": done or not wanted.limits})
 
     async def _question(self, name: str, verb: str, request: Request) -> Response:
         handle = self._find(name)
@@ -232,6 +256,14 @@ MOST_S = 3600.0
 """Limit on the seconds that a client may wait for a reply."""
 _LAST_S = 0.1
 """Seconds to wait for a reply that was sent with the last step of a harness."""
+
+
+class _Limits(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of an order that sets time limits."""
+
+    limits: dict[str, float | None] = {}
+    by: str = ""
+    reason: str = ""
 
 
 class _Query(msgspec.Struct, forbid_unknown_fields=True):

@@ -21,6 +21,8 @@ from attrs import frozen
 from orchestrator.control.socket_places import address_of, sockets, user_of
 from orchestrator.errors import UsageError
 
+LIMITS = "limits"
+"""The order that sets time limits of a harness, which are in the body."""
 _LIMIT_S = 45.0
 """Seconds; longer than the server waits for anything."""
 
@@ -143,14 +145,14 @@ def ask_soon(store: Path, target: str, seconds: float, *, method: str = "GET", b
     return replies, False
 
 
-def order(store: Path, name: str, verb: str, options: str = "") -> Reply | None:
+def order(store: Path, name: str, verb: str, options: str = "", body: bytes = b"") -> Reply | None:
     """Give an order to the program that runs a harness; None if no program is running on the store.
 
     Raises:
         UsageError: programs are running, and none responded.
     """
     reply: Reply | None = None
-    for reply in ask_all(store, "POST", f"/harnesses/{quote(name, safe='')}/{verb}{options}"):
+    for reply in ask_all(store, "POST", f"/harnesses/{quote(name, safe='')}/{verb}{options}", body):
         if reply.status != 404:
             break
     return reply

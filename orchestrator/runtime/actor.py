@@ -77,6 +77,8 @@ class RunContext:
     families: Families
     lag_s: float
     """Wall time minus Trio time, seconds: one value for a run, so that several children restarted together share one time."""
+    start_beside: Callable[[Callable[[], Awaitable[object]]], object]
+    """Starts a task that ends with the run, or before."""
     burst: StartBurst = field(factory=StartBurst)
     redacted: bool = True
     """Whether secrets are removed from what is recorded."""
@@ -138,12 +140,17 @@ class Carried:
             self.feed = TurnFeed(self.name, redacted=self.redacted)
         return self.feed
 
+    def tick_book(self) -> TickBook:
+        """Return the progress of its tickers."""
+        if self.savings.ticks is None:
+            self.savings.ticks = TickBook()
+        return self.savings.ticks
+
     def restore(self, claimed: Claimed, store: Store) -> None:
         """Load the recorded history of the harness."""
         self.savings = SnapshotPolicy(claimed.unsaved_steps, 0, len(claimed.state))
         if ticks := claimed.kept.get("ticks"):
-            self.savings.ticks = TickBook()
-            self.savings.ticks.restore(ticks)
+            self.tick_book().restore(ticks)
         self.savings.governance = claimed.kept.get("governance", {})
         self.model = claimed.model
         if claimed.marks:
@@ -398,9 +405,7 @@ class Actor:
     @property
     def ticks(self) -> TickBook:
         """Progress of its tickers."""
-        if self.savings.ticks is None:
-            self.savings.ticks = TickBook()
-        return self.savings.ticks
+        return self._carried.tick_book()
 
     def attach(self, attached: Attachment) -> None:
         """Record an attachment in the same commit as the next step."""

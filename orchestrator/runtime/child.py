@@ -41,6 +41,7 @@ from orchestrator.runtime.harness_claim import HarnessClaim
 from orchestrator.runtime.started_children import ChildStart, Family
 from orchestrator.runtime.status_record import StatusRecord
 from orchestrator.runtime.supervisor import Supervisor, count_restarts, decide_exit
+from orchestrator.runtime.time_limits import TimeLimits
 from orchestrator.runtime.turn_feed import TurnFeed
 from orchestrator.states.state_types import HarnessTypes
 
@@ -60,6 +61,7 @@ class Child:
         "by_order",
         "family",
         "has_begun",
+        "is_deadline_watched",
         "let_go",
         "mailbox",
         "name",
@@ -71,6 +73,7 @@ class Child:
         "restart",
         "restarts",
         "spec",
+        "time_limits",
         "types",
     )
 
@@ -86,7 +89,7 @@ class Child:
         """Notified at every recorded step, and when its status changes."""
         self.record = StatusRecord(spec.name, harness, context.recorder)
         deadline = inf if spec.deadline_s is None else trio.current_time() + spec.deadline_s
-        self.orders = ChildOrders(self.record, self.bell, spec.grace_s, deadline)
+        self.orders = ChildOrders(self.record, self.bell, spec.grace_s, deadline, spec.step_timeout_s)
         accepts, limit = types_of(type(harness)), limit_of(type(harness))
         self.mailbox = Mailbox(self.bell, context.post.reader_of(spec.name), accepts, limit)
         self.family = Family(context.families, spec.name, spec.ancestors)
@@ -107,6 +110,9 @@ class Child:
         """Called when it has ended, if another harness started it, so that its object can be released."""
         self.has_begun = False
         """Whether an attempt of this life is recorded."""
+        self.is_deadline_watched = False
+        self.time_limits: TimeLimits | None = None
+        """The time limits that an operator has set or asked for; None before."""
 
     def _ring(self) -> None:
         self.bell.ring()
@@ -165,6 +171,28 @@ class Child:
     async def wait_begun(self) -> None:
         """Wait until its first attempt is recorded, or it has ended without one."""
         await self.bell.until(lambda: self.has_begun or self.outcome)
+
+    def limits(self) -> TimeLimits:
+        """Return the time limits, to read or to set."""
+        if self.time_limits is None:
+            context, carried = self._context, self._carried
+            self.time_limits = TimeLimits(self.spec, self, lambda: carried.savings.ticks, context.recorder, context.redacted)
+        return self.time_limits
+
+    def set_step_timeout(self, step_timeout_s: float | None) -> None:
+        """Change the step timeout; see `TimeLimits`."""
+        self.orders.set_step_timeout(step_timeout_s)
+
+    def set_deadline(self, deadline_s: float | None) -> None:
+        """Change the deadline; see `TimeLimits`."""
+        self.orders.set_deadline(deadline_s)
+        self.guard_deadline()
+
+    def guard_deadline(self) -> None:
+        """Have the harness ended at its deadline, if it has one."""
+        if self.orders.has_deadline and not self.is_deadline_watched:
+            self.is_deadline_watched = True
+            self._context.start_beside(self.watch_deadline)
 
     async def watch_deadline(self) -> None:
         """End it at its deadline; return when it has ended."""
@@ -256,6 +284,8 @@ class Child:
         assert claim is not None
         claimed, reopened = await claim.take_up(self.record, self.orders, self.family), claim.is_reopened
         self._carried.restore(claimed, self._context.recorder.store)
+        if claimed.time_limits and (claimed.status is not Status.COMPLETED or reopened):
+            self.limits().restore(claimed.time_limits, self._carried.tick_book)
         supervision = claimed.supervision
         restarts = () if self.by_order else supervision.get("restarts", ())
         now = trio.current_time()
@@ -277,7 +307,7 @@ class Child:
         self._context.burst.spare_collector()
         self.harness.rewind()
         # Before the first `await`: an order that arrives from here on must find the control.
-        control, is_held = orders.begin_attempt(self.spec.step_timeout_s), orders.is_paused
+        control, is_held = orders.begin_attempt(), orders.is_paused
         record.is_backing_off = False
         group, id = self._carried.group, record.id
         before = None if group is None else group.push

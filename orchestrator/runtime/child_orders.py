@@ -20,7 +20,7 @@ from math import inf
 from typing import Protocol, cast
 
 import trio
-from attrs import define, evolve, frozen
+from attrs import define, evolve, field, frozen
 
 from harnesses.control import Control
 from orchestrator import events
@@ -49,6 +49,14 @@ class ChildOrders:
     _grace_s: float
     deadline: float
     """Time on Trio's clock by which it must have ended, as of the end of the last attempt."""
+    step_timeout_s: float | None = None
+    """Limit on the seconds of each step."""
+    _since: float = field(factory=trio.current_time)
+    """When it was started, on Trio's clock: the deadline counts from here."""
+    _parked_s: float = 0.0
+    """Seconds for which earlier attempts have waited for a person."""
+    _until_due: trio.CancelScope | None = None
+    """The wait for the deadline."""
     stopping: str | None = None
     """Why it has to end; None if it does not."""
     program_ends: bool = False
@@ -75,9 +83,9 @@ class ChildOrders:
         if self._paused is None:
             self._paused = paused
 
-    def begin_attempt(self, step_timeout_s: float | None) -> Control:
+    def begin_attempt(self) -> Control:
         """Return the control of another attempt, to which orders apply from now on."""
-        self.control = Control(grace_s=self._grace_s, step_timeout_s=step_timeout_s, deadline=self.deadline)
+        self.control = Control(grace_s=self._grace_s, step_timeout_s=self.step_timeout_s, deadline=self.deadline)
         if self._paused:
             self.control.pause()
         return self.control
@@ -85,6 +93,7 @@ class ChildOrders:
     def end_attempt(self) -> None:
         if self.control is not None:
             self.deadline += self.control.parked_s
+            self._parked_s += self.control.parked_s
         self.control = None
         self._bell.ring()
 
@@ -126,11 +135,27 @@ class ChildOrders:
     async def expire_at_deadline(self) -> None:
         """End the harness when its deadline has passed. Time spent waiting for a person extends the deadline."""
         while ((control := self.control) is not None and control.is_parked) or self._due() > trio.current_time():
-            await (trio.sleep_until(self._due()) if control is None or not control.is_parked else control.wait_deadline())
+            with trio.CancelScope() as self._until_due:
+                await (trio.sleep_until(self._due()) if control is None or not control.is_parked else control.wait_deadline())
+        self._until_due = None
         self.is_expired = True
         if self.control is not None:
             self.control.expire()
         self._bell.ring()
+
+    def set_step_timeout(self, step_timeout_s: float | None) -> None:
+        """Change the step timeout, of the step in progress too."""
+        self.step_timeout_s = step_timeout_s
+        if self.control is not None:
+            self.control.set_step_timeout(step_timeout_s)
+
+    def set_deadline(self, deadline_s: float | None) -> None:
+        """Change the deadline, in seconds from its start. The caller sees to it that `expire_at_deadline` runs."""
+        self.deadline = inf if deadline_s is None else self._since + deadline_s + self._parked_s
+        if self.control is not None:
+            self.control.set_deadline(self.deadline)
+        if self._until_due is not None:
+            self._until_due.cancel()
 
     def _due(self) -> float:
         return self.deadline if self.control is None else self.control.deadline

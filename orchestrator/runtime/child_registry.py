@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import Context, copy_context
 from functools import partial, reduce
 from typing import cast
@@ -140,11 +140,15 @@ class ChildRegistry:
         context = self._scope.copy() if is_in_attempt() else copy_context()
         start_task: Callable[[], object] = partial(self.nursery.start_soon, child.live, name=child.name)
         self._burst.begin(partial(context.run, start_task), self.nursery)
-        if child.orders.has_deadline and self._services is not None:
-            self._services.start_soon(child.watch_deadline)
+        child.guard_deadline()
         if self._shutdown.cause is not None:
             child.orders.abort(self._shutdown.cause)
         return child
+
+    def start_beside(self, task: Callable[[], Awaitable[object]]) -> None:
+        """Start a task that outlives the harnesses' own, such as one that ends a harness."""
+        if self._services is not None:
+            self._services.start_soon(task)
 
     async def wait_done(self) -> None:
         """Wait until every harness has ended, including those started meanwhile."""

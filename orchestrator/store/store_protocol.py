@@ -243,6 +243,8 @@ class Claimed:
     """Children of the harness, oldest first."""
     model: str = ""
     """The model that its model agents ask instead of their own, from its `Fork`; empty for their own."""
+    time_limits: Mapping[str, Any] = MappingProxyType({})
+    """The last record of kind `limits_set`; empty if an operator has never set its time limits."""
 
 
 class Committed(NamedTuple):

@@ -196,6 +196,8 @@ class _Said(msgspec.Struct, gc=False):
     id: Any = ""
     key: Any = ""
     limit_name: Any = ""
+    limits: Any = None
+    limits_before: Any = None
     line: Any = ""
     model: Any = ""
     near: Any = None
@@ -277,12 +279,33 @@ _SENTENCES: Mapping[str, Callable[[Record, _Said], str]] = {
     "transcript": lambda record, said: f"a turn of {said.agent} with {said.model}" + (f": {said.error}" if said.error else ""),
     "guardrail": lambda record, said: f"guardrail {said.limit_name} is reached: {said.reason}",
     "budget": lambda record, said: f"budget {', '.join(map(str, said.pools))}: {said.change}",
+    "limits_set": lambda record, said: _limits_set(said),
     "latch": lambda record, said: f"the kill switch is turned {'on' if said.on else 'off'}: {said.reason}",
     "loop_blocked": lambda record, said: f"blocked the event loop for {said.seconds:.3g} s in {said.place}",
     "migrated": lambda record, said: f"its state is migrated from version {said.from_version} to {said.to_version}",
     "pruned": lambda record, said: f"old steps were deleted by {said.by}",
     "repaired": lambda record, said: f"the store was repaired by {said.by}: {said.found}",
 }
+
+
+def sentence_of(record: Record) -> str:
+    """Return a sentence for people: who, and what happened."""
+    return _message(record, _said_by(record))
+
+
+def _limits_set(said: _Said) -> str:
+    """Return which time limits an operator has set, or the program has declared anew."""
+    before, after = said.limits_before, said.limits
+    changes = ", ".join(
+        f"{name} {_limit(before[name])} -> {_limit(after[name]) if name in after else 'as declared'}" for name in before
+    )
+    if not said.by:
+        return f"the program declares {changes}"
+    return f"{changes}, by {said.by}" + (f": {said.reason}" if said.reason else "")
+
+
+def _limit(seconds: object) -> str:
+    return "none" if seconds is None else f"{seconds:g} s"
 
 
 def _message(record: Record, said: _Said) -> str:

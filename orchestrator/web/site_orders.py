@@ -8,8 +8,8 @@ from typing import Any, cast
 from harnesses.data.record_size import MAX_RECORD_BYTES
 from harnesses.messages.requests import ASK_TIMEOUT_S
 from orchestrator.codec import encode
+from orchestrator.control.control_client import LIMITS, question
 from orchestrator.control.control_client import order as give_order
-from orchestrator.control.control_client import question
 from orchestrator.control.control_server import Response, answered, refusal
 from orchestrator.errors import UsageError
 from orchestrator.history.forking import fork
@@ -19,6 +19,7 @@ from orchestrator.operating.effect_outcomes import AS, settle
 from orchestrator.operating.kill_switch_orders import switch_fields, turn
 from orchestrator.operating.operator_messages import post
 from orchestrator.operating.pool_accounts import set_limits
+from orchestrator.operating.store_writing import user_name
 from orchestrator.text.command_hints import command
 from orchestrator.web.site import Site
 
@@ -39,7 +40,7 @@ MOST_S = 600.0
 _NOT_RUNNING = "no program runs {name!r}, so it did not get the order to {verb}: expected one; start it with `{how}`"
 
 
-def order(site: Site, name: str, verb: str, options: str = "") -> Response:
+def order(site: Site, name: str, verb: str, options: str = "", body: bytes = b"") -> Response:
     """Give an order to the program that runs a harness, and return what it says.
 
     Raises:
@@ -47,15 +48,34 @@ def order(site: Site, name: str, verb: str, options: str = "") -> Response:
         UsageError: programs run on the store, and none of them answers.
     """
     find_harness(site.reader, name)
-    reply = give_order(site.path, name, verb, options)
+    reply = give_order(site.path, name, verb, options, body)
     if reply is None or reply.status == 404:
-        return refusal(409, _NOT_RUNNING.format(name=name, verb=verb, how=command(site.path, "run", "FILE")))
+        return refusal(
+            409,
+            _NOT_RUNNING.format(
+                name=name, verb="set limits" if verb == LIMITS else verb, how=command(site.path, "run", "FILE")
+            ),
+        )
     return answered(reply.status, reply.fields)
 
 
 def pause(site: Site, name: str, body: Mapping[str, Any]) -> Response:
     """Pause a harness; `hard` cancels the step in progress, which is made again when it goes on."""
     return order(site, name, "pause", "?hard=1" if _flag(body, "hard") else "")
+
+
+def set_limits_of(site: Site, name: str, body: Mapping[str, Any]) -> Response:
+    """Set time limits of a harness that runs, and return those in force; without limits only return them.
+
+    Raises:
+        UnknownHarness: there is no such harness.
+        UsageError: the body is not as expected, or no program answers.
+    """
+    limits = body.get("limits", {})
+    if not isinstance(limits, dict):
+        raise UsageError(f"limits: expected an object of limits, got {limits!r:.100}")
+    said: dict[str, Any] = {"limits": limits, "by": _text(body, "by") or user_name(), "reason": _text(body, "reason")}
+    return order(site, name, LIMITS, body=encode(said).encode())
 
 
 def ask(site: Site, name: str, body: Mapping[str, Any]) -> dict[str, Any] | Response:

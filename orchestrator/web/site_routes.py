@@ -190,6 +190,17 @@ ROUTES = (
     ),
     Route(
         "POST",
+        "/harnesses/{name}/limits",
+        "Set its time limits while it runs, and tell those in force; those that are not named stay as they are.",
+        lambda asked: orders.set_limits_of(asked.site, asked.names["name"], asked.body),
+        body={
+            "limits": "seconds by name, step_timeout_s, deadline_s or period_s; null is no limit",
+            "by": "who (default: the user who serves)",
+            **_REASON,
+        },
+    ),
+    Route(
+        "POST",
         "/harnesses/{name}/send",
         "Put a message into its mailbox.",
         lambda asked: orders.send(asked.site, asked.names["name"], asked.body),

@@ -178,6 +178,17 @@ _WORK: dict[str, Kind] = {
         "A kill switch was turned on or off; `harness` is empty for all.",
         _fields(on="boolean: whether it is on", reason="string: why", by="string: who did it"),
     ),
+    "limits_set": Kind(
+        "An operator set time limits of a harness, or its program declared others since.",
+        _fields(
+            change="string: `set` or `declared`",
+            limits="object: the new limits, in seconds; null is no limit",
+            limits_before="object: those before",
+            by="string: who has set them; empty if `declared`",
+            reason="string: why",
+            held="object: all limits that operators have set, each with its `value` and what the program `declared` then",
+        ),
+    ),
     "loop_blocked": Kind(
         "A harness blocked the event loop for more than a second.",
         _fields(

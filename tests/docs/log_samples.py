@@ -108,6 +108,7 @@ async def _run(path: Path) -> None:
             await trio.sleep(0.2)
             await polling.pause()
             await polling.resume()
+            await polling.set_time_limits({"step_timeout_s": 30}, by="ann", reason="the venue is slow today")
             for name, script in (("crash", crash), ("unready", unready), ("busy", busy)):
                 orchestrator.start(Scripted(script), name=name)
             orchestrator.start(Scripted(spend), name="spend", budget=Budget(tokens=1000))

@@ -180,6 +180,7 @@ SHOWN: dict[str, tuple[str, ...]] = {
 """What is asked of each verb that shows what is recorded, each in a copy of the store."""
 NOT_OF_CALLS = {
     "budgets set": "it shows limits",
+    **dict.fromkeys(("limits", "limits set"), "they show time limits"),
     "serve": "its page is tested below",
     "run": "it shows what the live views do",
     **dict.fromkeys(("notify", "alerts"), "they tell the status of harnesses, redacted before it is kept"),

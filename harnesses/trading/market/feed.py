@@ -64,7 +64,7 @@ class FeedPoller:
         self.is_live = bool(getattr(feed, "is_live", True))
         """Whether the feed delivers current data; true unless the feed sets `is_live = False`."""
         self._feed = feed
-        self._period_s = period_s
+        self.period_s = period_s
         self._patience_s = patience_s
         self._heard = 0.0
 
@@ -99,7 +99,7 @@ class FeedPoller:
         return market
 
     async def _answer(self, after: datetime | None) -> MarketSlice | None:
-        limit_s = max(self._period_s, _ANSWER_S)
+        limit_s = max(self.period_s, _ANSWER_S)
         with trio.move_on_after(limit_s):
             return await self._feed.next_slice(after)
         raise FeedUnavailable(

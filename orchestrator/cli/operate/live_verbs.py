@@ -144,22 +144,34 @@ def give(store: str, name: str, verb: str, grace: str = "", *, as_json: bool) ->
 
 def _not_running(verb: str, store: str, record: HarnessRecord, reply: Reply | None, *, as_json: bool) -> int:
     """Report that no program received the order. `stop` succeeds if the harness is not running anyway."""
+    if record.owned or verb != "stop":
+        raise not_running(verb, store, record, reply)
     status = shown_status(record)
-    where = f"no program runs on {store}" if reply is None else f"no program on {store} runs {record.name!r} now"
+    if as_json:
+        fields = {"harness": record.name, "status": status, "attempt": record.attempt}
+        cause = str(record.event.get("cause") or "")
+        print_all([json_line({**fields, "current_step": record.current_step, "cause": cause, "done": True})])
+    streams.say(f"{_nobody(store, record, reply)}: {record.name} is {status} at step {record.current_step} already")
+    return ExitCode.OK
+
+
+def not_running(verb: str, store: str, record: HarnessRecord, reply: Reply | None) -> NotRunning:
+    """Return the error for an order that no program has received."""
+    status = shown_status(record)
     if record.owned:
-        raise NotRunning(
+        return NotRunning(
             f"{record.name!r} is {status}, but its program takes no orders: expected a socket beside {store}; "
             f"run `{install_command('control')}`, use `orchestrator run` or Orchestrator(control=True), and start it again"
         )
-    if verb == "stop":
-        if as_json:
-            fields = {"harness": record.name, "status": status, "attempt": record.attempt}
-            cause = str(record.event.get("cause") or "")
-            print_all([json_line({**fields, "current_step": record.current_step, "cause": cause, "done": True})])
-        streams.say(f"{where}: {record.name} is {status} at step {record.current_step} already")
-        return ExitCode.OK
     how = f"{command(store, 'run', 'FILE')}` with its run file or script"
-    raise NotRunning(f"{where}, so {record.name!r} ({status}) did not get the order to {verb}: expected one; `{how} starts it")
+    return NotRunning(
+        f"{_nobody(store, record, reply)}, so {record.name!r} ({status}) did not get the order to {verb}: expected one; "
+        f"`{how} starts it"
+    )
+
+
+def _nobody(store: str, record: HarnessRecord, reply: Reply | None) -> str:
+    return f"no program runs on {store}" if reply is None else f"no program on {store} runs {record.name!r} now"
 
 
 def _describe(verb: str, fields: dict[str, Any]) -> str:

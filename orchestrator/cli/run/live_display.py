@@ -23,9 +23,10 @@ from orchestrator.kill_switch import KillSwitch
 from orchestrator.lifecycle import Status
 from orchestrator.log import line
 from orchestrator.operating.kill_switch_orders import in_words
-from orchestrator.records import Record
+from orchestrator.records import LIMITS_SET, Record
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.text.command_hints import for_store, way_to_resume
+from orchestrator.text.log_line import sentence_of
 from orchestrator.text.step_lines import output_line
 from orchestrator.text.terminal_text import CAUSE_WIDTH, one_line
 from orchestrator.text.value_lines import json_line, step_fields
@@ -122,6 +123,8 @@ def event_line(record: Record) -> str:
     own = decode(record.body)
     if record.kind == "latch":
         return _kill_switch_line(record.harness, own)
+    if record.kind == LIMITS_SET:
+        return sentence_of(record)
     if record.kind == "loop_blocked":
         return _loop_line(record.harness, own)
     delay = f" in {own['delay_s']:.2g} s" if "delay_s" in own else ""

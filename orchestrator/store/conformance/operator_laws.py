@@ -8,6 +8,7 @@ from harnesses.effects.approval import Action, Word, request_of
 from harnesses.effects.effect import EffectOutcome
 from orchestrator.codec import decode
 from orchestrator.errors import OwnedElsewhere, OwnershipLost, UnknownHarness, UsageError
+from orchestrator.records import LIMITS_SET
 from orchestrator.store.conformance.conformance_tools import (
     TIME_US,
     Laws,
@@ -97,6 +98,21 @@ def what_an_operator_did_is_on_record_of_one_harness_or_of_all(store: Store) -> 
         (seqs[1], "", "latched", ""),
     ]
     assert [(record.time_us, decode(record.body)) for record in records] == [(TIME_US, {"reason": "crash"})] * 2
+
+
+@laws.between_runs
+def a_claim_tells_the_time_limits_that_an_operator_has_set_last(open_store: Open) -> None:
+    with closing(open_store()) as first:
+        unset = claim(first, "one").time_limits
+        for seconds in (30, 20):
+            do(first, Remark("one", LIMITS_SET, f'{{"held":{{"period_s":{seconds}}}}}', TIME_US))
+        do(first, Remark("one", "latch", '{"on":true}', TIME_US))
+        claim(first, "two")
+
+    with closing(open_store()) as second:
+        claimed = [claim(second, name).time_limits for name in ("one", "two")]
+
+    assert (unset, claimed) == ({}, [{"held": {"period_s": 20}}, {}])
 
 
 @laws.between_runs

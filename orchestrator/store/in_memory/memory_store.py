@@ -19,7 +19,16 @@ from orchestrator.codec import decode, decode_step, encode, kept_of
 from orchestrator.errors import OwnedElsewhere, OwnershipLost, UnknownHarness, UsageError
 from orchestrator.events import Forked, Restarting, Started
 from orchestrator.lifecycle import Status, remembers_restarts
-from orchestrator.records import ApprovalRecord, ChildRecord, EffectRecord, HarnessRecord, Record, StepRecord, name_in
+from orchestrator.records import (
+    LIMITS_SET,
+    ApprovalRecord,
+    ChildRecord,
+    EffectRecord,
+    HarnessRecord,
+    Record,
+    StepRecord,
+    name_in,
+)
 from orchestrator.store.rules.approval_rules import ApprovalRules, Filed, MemoryApprovalRows, approval_records
 from orchestrator.store.rules.budget_rules import BudgetRules, MemoryBudgetRows
 from orchestrator.store.rules.effect_rules import Mark, effects_of, settling
@@ -112,6 +121,7 @@ class _Harness:
     children: list[tuple[int, EffectRow]] = field(factory=list[tuple[int, EffectRow]])
     model: str = ""
     """The model that its model agents ask instead of their own."""
+    time_limits: str = "{}"
 
     def is_held(self, epoch: int) -> bool:
         return self.owned and self.epoch == epoch
@@ -392,6 +402,7 @@ class MemoryStore:
             migrated=harness.migrated is not None,
             kept=kept_of(harness.steps[-1][1].body) if harness.steps else {},
             children=self._children_of(harness),
+            time_limits=decode(harness.time_limits),
         )
 
     def _make(self, name: str, harness_class: str, initial_state: str) -> _Harness:
@@ -423,6 +434,8 @@ class MemoryStore:
 
     def _remark(self, remark: Remark) -> int:
         name = self._find_by_name(remark.name).name if remark.name else ""
+        if name and remark.kind == LIMITS_SET:
+            self._by_name[name].time_limits = remark.body
         return self._add(name, 0, 0, remark.time_us, remark.kind, remark.body, ours=False)
 
     def _settle(self, settle: Settle) -> int:

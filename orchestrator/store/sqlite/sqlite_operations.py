@@ -16,9 +16,10 @@ from orchestrator.codec import decode, encode, kept_of
 from orchestrator.errors import OwnedElsewhere, OwnershipLost, StoreCorrupt, UsageError
 from orchestrator.events import Restarting, Started
 from orchestrator.lifecycle import Status, remembers_restarts
+from orchestrator.records import LIMITS_SET
 from orchestrator.store.encryption import FieldCipher, hide_body, reveal_body
 from orchestrator.store.file.run_lock import is_alive, pid_of
-from orchestrator.store.file.schema import HEAD, MARKS, MODEL_OF
+from orchestrator.store.file.schema import HEAD, IS_EVENT, MARKS, MODEL_OF
 from orchestrator.store.file.value_files import files_folder, what_is_wrong
 from orchestrator.store.rules.approval_rules import ApprovalRules
 from orchestrator.store.rules.budget_rules import BudgetRules
@@ -42,6 +43,7 @@ from orchestrator.store.store_protocol import (
     VersionRow,
 )
 
+_TIME_LIMITS = f"SELECT body FROM records WHERE {IS_EVENT} AND harness = ? AND kind = '{LIMITS_SET}' ORDER BY seq DESC LIMIT 1"
 _SAVED = "SELECT max(step) FROM snapshots WHERE harness = ? AND step <= ?"
 
 
@@ -145,6 +147,7 @@ class Operations:
             migrated=migrated is not None,
             kept=self._read_kept(harness, step),
             children=read_children(self._db, self._cipher, harness),
+            time_limits=self._time_limits_of(harness),
         )
 
     def _make(self, claim: Claim) -> Claimed:
@@ -225,6 +228,10 @@ class Operations:
         """Return the model that its model agents ask instead of their own."""
         row = self._db.execute(MODEL_OF, (harness,)).fetchone()
         return "" if row is None else row[0] or ""
+
+    def _time_limits_of(self, harness: int) -> dict[str, Any]:
+        row = self._db.execute(_TIME_LIMITS, (harness,)).fetchone()
+        return {} if row is None else decode(row[0])
 
     def _fork(self, fork: Fork) -> int:
         taken = self._db.execute("SELECT 1 FROM harnesses WHERE name = ?", (fork.name,)).fetchone() is not None

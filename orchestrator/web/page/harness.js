@@ -1,6 +1,6 @@
 // One harness: why it is where it is, what it waits for, its steps with what changed, what was said to it and by its agents.
 
-import { at, every, get, order } from "./api.js";
+import { at, every, get, order, post } from "./api.js";
 import { clock, el, facts, pretty, shown, span, spark, table, words } from "./dom.js";
 
 const STARTED_AGAIN = new Set(["finished", "stopped", "failed", "gave_up", "blocked", "budget_spent"]);
@@ -9,11 +9,11 @@ const CAUSES_MS = 3000;
 const FOLLOWED = new Set(["output", "messages", "transcript"]);
 
 export async function harnessView(main, name, tab = "steps") {
-  const top = el("div"), why = el("div"), orders = el("div"), below = el("div");
+  const top = el("div"), why = el("div"), orders = el("div"), limits = limitsForm(name), below = el("div");
   const tabs = el("div", { class: "tabs" }, TABS.map((one) => el("a", {
     href: `#/h/${encodeURIComponent(name)}/${one}`, "aria-current": one === tab ? "page" : null,
   }, one[0].toUpperCase() + one.slice(1))));
-  main.replaceChildren(top, orders, why, tabs, below);
+  main.replaceChildren(top, orders, limits, why, tabs, below);
   const show = { steps, state, transcript, output, messages, history, effects }[tab] ?? steps;
   const causes = every(CAUSES_MS, async () => {
     const [chain, waits] = await Promise.all([get(`${at(name)}/why`), get(`${at(name)}/waits`)]);
@@ -24,6 +24,7 @@ export async function harnessView(main, name, tab = "steps") {
     const now = await get(at(name));
     top.replaceChildren(...summary(now));
     const verbs = ordersOf(now);
+    limits.hidden = !now.is_live || now.status === "completed" || STARTED_AGAIN.has(now.status);
     update(orders, el("div", { class: "orders" }, verbs.map((each) => button(now.harness, ...each))), JSON.stringify(verbs));
     await causes();
     const key = FOLLOWED.has(tab) ? `${now.last_seq}` : `${now.current_step} ${now.attempt} ${now.activity}`;
@@ -52,6 +53,22 @@ function ordersOf(now) {
   if (!now.is_live || now.status === "completed") return [];
   if (STARTED_AGAIN.has(now.status)) return [["Start", "start"]];
   return [...(now.status === "paused" ? [["Resume", "resume"]] : [["Pause", "pause"], ["Pause now", "pause", { hard: true }]]), ["Stop", "stop"], ["Restart", "restart"]];
+}
+
+// Time limits while it runs; those in force are asked for when it is unfolded.
+function limitsForm(name) {
+  const what = el("select", { "aria-label": "Time limit" }, ["step_timeout_s", "deadline_s", "period_s"].map((one) => el("option", { value: one }, words(one))));
+  const limit = el("input", { type: "text", inputmode: "decimal", "aria-label": "Seconds", placeholder: "seconds; empty for none", size: 20 });
+  const reason = el("input", { type: "text", "aria-label": "Reason of the time limit", placeholder: "reason" });
+  const inForce = el("p", { class: "soft" });
+  const told = (limits) => { inForce.textContent = Object.entries(limits).map(([one, seconds]) => `${words(one)}: ${seconds === null ? "none" : span(seconds)}`).join(" · "); };
+  const form = el("details", {}, el("summary", {}, "Time limits"), inForce,
+    el("div", { class: "orders" }, what, limit, reason, order("Set", `${at(name)}/limits`, {
+      body: () => ({ limits: { [what.value]: limit.value.trim() === "" ? null : Number(limit.value) }, reason: reason.value }),
+      done: (set) => { told(set.limits); return `${set.harness} ${set.changed ? "has new limits" : "has these limits already"}`; },
+    })));
+  form.addEventListener("toggle", async () => { if (form.open) told((await post(`${at(name)}/limits`)).limits); });
+  return form;
 }
 
 function button(name, label, verb, body = {}) {

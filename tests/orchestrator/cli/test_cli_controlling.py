@@ -71,6 +71,35 @@ def test_the_metrics_of_a_run_are_those_of_its_program_and_then_of_its_store(com
     assert {"name", "labels", "value", "type"} == set(as_json.objects[0])
 
 
+def test_the_time_limits_of_a_running_harness_are_set_and_hold_over_a_restart_of_the_program(command: Command) -> None:
+    process = started(command, "Ticking")
+
+    first, shown, wrong, other, unit = command.each(
+        ["limits", "set", "ticking", "step_timeout=30", "period_s=1.5m", "--by", "ann", "--reason", "slow", "--json"],
+        ["limits", "ticking"],
+        ["limits", "set", "ticking", "grace_s=3"],
+        ["limits", "set", "ticking", "period_s=none"],
+        ["limits", "set", "ticking", "deadline_s=soon"],
+    )
+    command("stop", "ticking")
+    ended(process)
+    dead = command("limits", "set", "ticking", "step_timeout=10")
+    process = started(command, "Ticking")
+    again, _ = command.each(["limits", "ticking", "--json"], ["stop", "ticking"])
+    ended(process)
+
+    in_force = {"step_timeout_s": 30.0, "deadline_s": None, "period_s": 90.0}
+    assert (first.code, first.objects[0]["limits"], first.objects[0]["changed"]) == (0, in_force, True)
+    assert shown.out.splitlines() == ["step_timeout_s  30 s", "deadline_s      none", "period_s        90 s"]
+    assert [one.code for one in (wrong, other, unit)] == [2, 2, 2]
+    assert "expected step_timeout_s, deadline_s or period_s" in wrong.err
+    assert "to hold it, pause the harness" in other.err
+    assert (dead.code, "did not get the order to set limits" in dead.err) == (1, True)
+    assert again.objects[0]["limits"] == in_force
+    (record,) = [one for one in command("logs", "--json").objects if one["event"] == "harness.limits_set"]
+    assert record["message"] == "ticking: step_timeout_s none -> 30 s, period_s 0.02 s -> 90 s, by ann: slow"
+
+
 def test_who_does_not_run_is_told_so(command: Command) -> None:
     command.run_file("Three")
     command("run", "run.toml", "--quiet")

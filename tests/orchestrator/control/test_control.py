@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import stat
@@ -25,6 +26,7 @@ from orchestrator.telemetry.metric_export import text_of
 from orchestrator.telemetry.metric_figures import Family
 from tests.orchestrator.control.asked import Said, ask, connected, controlled, read_all
 from tests.orchestrator.scripted import Scripted, Steps
+from tests.orchestrator.web.asking import asking
 
 
 async def quick(harness: Scripted) -> Steps:
@@ -90,6 +92,31 @@ async def test_what_can_not_be_is_a_sentence_and_changes_nothing(
     assert (said.status, untouched) == (status, True)
     assert word in said.fields["error"]
     assert "\x1b" not in said.fields["error"]
+
+
+async def test_time_limits_are_set_through_the_control_api_and_that_of_the_page(store: Path) -> None:
+    async with controlled(store) as orchestrator:
+        handle = orchestrator.start(Scripted(quick), name="a")
+        await handle.pause()
+        path, target = orchestrator.beside.control_path, "/harnesses/a/limits"
+        bodies = (
+            b'{"limits": {"deadline_s": 90}, "by": "ann"}',
+            b"",
+            b'{"limits": {"grace_s": 1}, "by": "ann"}',
+            b'{"by": 5}',
+        )
+        said = [await ask(path, "POST", target, body) for body in bodies]
+        async with asking(store) as page:
+            body = {"limits": {"step_timeout_s": 5}, "by": "bob", "reason": "late"}
+            by_page = json.loads((await page.response("POST", "harnesses/a/limits", body=body)).body)
+            told = json.loads((await page.response("POST", "harnesses/a/limits", body={})).body)
+            history = await page.get("harnesses/a/history")
+        handle.stop()
+
+    assert [one.status for one in said] == [200, 200, 400, 400]
+    assert [said[0].fields["changed"], said[1].fields["changed"], by_page["changed"]] == [True, False, True]
+    assert by_page["limits"] == told["limits"] == {"step_timeout_s": 5.0, "deadline_s": 90.0, "period_s": None}
+    assert (history[0]["kind"], history[0]["by"], history[0]["reason"]) == ("limits_set", "bob", "late")
 
 
 async def test_an_order_that_takes_its_time_is_answered_before_it_is_done(

@@ -111,6 +111,8 @@ async def test_the_history_of_a_harness_begins_with_why_it_is_where_it_is(store:
         (400, "GET", "harnesses/fine/steps/121", None, "has no step 121"),
         (409, "POST", "harnesses/fine/pause", None, "no program runs 'fine'"),
         (404, "POST", "harnesses/nobody/pause", None, "no harness 'nobody'"),
+        (409, "POST", "harnesses/fine/limits", {"limits": {"period_s": 5}}, "no program runs 'fine'"),
+        (400, "POST", "harnesses/fine/limits", {"limits": 5}, "expected an object of limits"),
         (400, "POST", "effects/settle", {"harness": "unsure", "key": "order/1", "as": "perhaps"}, "expected done or not-done"),
         (
             400,
