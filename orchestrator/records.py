@@ -48,6 +48,8 @@ HEADER = (*FIRST_HEADER, "schema", "service", "host", "message")
 """Fields that every line of this version has."""
 LIMITS_SET = "limits_set"
 """Kind of the records of time limits that an operator has set for a harness."""
+ORDERED = "ordered"
+"""Kind of the records of who has given an order that leaves no name by itself."""
 
 
 @frozen

@@ -41,6 +41,12 @@ VERBS = (
     Verb("status", "read.status_verbs:status", "Show the status and progress of each harness.", WATCH),
     Verb("watch", "read.watch_verb:watch", "Follow a running program, and give it orders.", WATCH),
     Verb("serve", "run.serve_verb:serve", "Show a page with everything that is recorded, and with buttons for orders.", WATCH),
+    Verb(
+        "mcp",
+        "run.mcp_verb:mcp",
+        "Let agents supervise runs: serve the Model Context Protocol over standard input and output.",
+        WATCH,
+    ),
     Verb("notify", "run.notify_verb:notify", "Tell people what needs them, as the [[alert]] tables of a file say.", WATCH),
     Verb("alerts", "read.alerts_verb:alerts", "Show what people were told, and what is still to be told.", WATCH),
     Verb("steps", "read.status_verbs:steps", "Show the recorded steps of a harness.", WATCH),

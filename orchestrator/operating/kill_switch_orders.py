@@ -41,11 +41,12 @@ class SwitchTurned:
     warnings: tuple[str, ...] = field(default=())
 
 
-def turn(store: str, name: str | None, *, on: bool, reason: str) -> SwitchTurned:
+def turn(store: str, name: str | None, *, on: bool, reason: str, by: str | None = None) -> SwitchTurned:
     """Put a kill switch on or take it off, then record it; one that is as it is to be is left so.
 
     Args:
         name: of a harness; None for all.
+        by: who does; None for the user of this process.
 
     Raises:
         UsageError: the name cannot be one, or the kill switch cannot be put on or taken off.
@@ -54,7 +55,7 @@ def turn(store: str, name: str | None, *, on: bool, reason: str) -> SwitchTurned
         check_name(name)
     switch, target = KillSwitch(store), name or ALL
     before = which(switch).get(target)
-    said = {"reason": reason, "by": user_name(), "at": stamp(utc_now())}
+    said = {"reason": reason, "by": by or user_name(), "at": stamp(utc_now())}
     if not on:
         changed = switch.take_off(target)
     elif before is None or (reason and reason != before.get("reason")):

@@ -202,6 +202,7 @@ class _Said(msgspec.Struct, gc=False):
     model: Any = ""
     near: Any = None
     on: Any = False
+    order: Any = ""
     origin: Any = ""
     origin_step: Any = 0
     outcome: Any = ""
@@ -281,6 +282,7 @@ _SENTENCES: Mapping[str, Callable[[Record, _Said], str]] = {
     "budget": lambda record, said: f"budget {', '.join(map(str, said.pools))}: {said.change}",
     "limits_set": lambda record, said: _limits_set(said),
     "latch": lambda record, said: f"the kill switch is turned {'on' if said.on else 'off'}: {said.reason}",
+    "ordered": lambda record, said: f"{said.by} has ordered: {said.order}",
     "loop_blocked": lambda record, said: f"blocked the event loop for {said.seconds:.3g} s in {said.place}",
     "migrated": lambda record, said: f"its state is migrated from version {said.from_version} to {said.to_version}",
     "pruned": lambda record, said: f"old steps were deleted by {said.by}",

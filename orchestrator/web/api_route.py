@@ -63,6 +63,11 @@ class Route:
     def parts(self) -> tuple[str, ...]:
         return tuple(self.path.strip("/").split("/"))
 
+    @property
+    def part_names(self) -> list[str]:
+        """The parts of the path that are named in braces."""
+        return [part[1:-1] for part in self.parts if part.startswith("{")]
+
     def match(self, parts: tuple[str, ...]) -> dict[str, str] | None:
         """Return the named parts of a path; None if it is another one."""
         if len(parts) != len(self.parts):

@@ -24,7 +24,7 @@ from orchestrator.lifecycle import Status
 from orchestrator.operating.approval_answers import approval_fields
 from orchestrator.operating.effect_outcomes import effect_fields, known_effects
 from orchestrator.operating.pool_accounts import account_fields, read_accounts
-from orchestrator.records import LIMITS_SET
+from orchestrator.records import LIMITS_SET, ORDERED
 from orchestrator.runtime.activity import Live
 from orchestrator.status import known_approvals, latched_names
 from orchestrator.status_lines import json_status, lives_in
@@ -44,7 +44,15 @@ _LIVE_S = 1.0
 """Seconds for which its answer is told again."""
 _MOST = 500
 """Steps and records that one answer has at most."""
-LIFECYCLE = (*stored_kinds(event.kind for event in EVENTS), "latch", LIMITS_SET, "migrated", "settled", "loop_blocked")
+LIFECYCLE = (
+    *stored_kinds(event.kind for event in EVENTS),
+    "latch",
+    LIMITS_SET,
+    ORDERED,
+    "migrated",
+    "settled",
+    "loop_blocked",
+)
 """Kinds of records that tell how a harness came to where it is."""
 _PERIOD = re.compile(r"([0-9.e+-]+) s(?: from |$)")
 """The period in the name that a ticker has by default."""

@@ -172,7 +172,8 @@ def turn_switch(site: Site, body: Mapping[str, Any]) -> dict[str, Any]:
     """
     if not isinstance(body.get("on"), bool):
         raise UsageError(f"kill-switch: expected a field `on`, true or false, got {body.get('on')!r:.100}")
-    return switch_fields(turn(str(site.path), _text(body, "harness") or None, on=body["on"], reason=_text(body, "reason")))
+    name, by, reason = (_text(body, field) for field in ("harness", "by", "reason"))
+    return switch_fields(turn(str(site.path), name or None, on=body["on"], reason=reason, by=by or None))
 
 
 def _flag(body: Mapping[str, Any], name: str) -> bool:

@@ -8,7 +8,6 @@ An error is an object with the message that the command prints.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -246,7 +245,12 @@ ROUTES = (
         "/kill-switch",
         "Stop all effects, or let them begin again.",
         lambda asked: orders.turn_switch(asked.site, asked.body),
-        body={"on": "true or false", "harness": "only this one (default: all)", **_REASON},
+        body={
+            "on": "true or false",
+            "harness": "only this one (default: all)",
+            "by": "who (default: the user who serves)",
+            **_REASON,
+        },
     ),
 )
 
@@ -335,8 +339,9 @@ def openapi() -> str:
     """Return the OpenAPI document of the API."""
     paths: dict[str, dict[str, Any]] = dict(_OF_ALL)
     for route in ROUTES:
-        names = re.findall(r"\{(\w+)\}", route.path)
-        parameters = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+        parameters: list[dict[str, Any]] = [
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in route.part_names
+        ]
         parameters.append(_STORE)
         parameters += [
             {"name": name, "in": "query", "description": said, "schema": {"type": "string"}}

@@ -189,6 +189,10 @@ _WORK: dict[str, Kind] = {
             held="object: all limits that operators have set, each with its `value` and what the program `declared` then",
         ),
     ),
+    "ordered": Kind(
+        "An agent gave an order through `orchestrator mcp`, and it was carried out.",
+        _fields(order="string: `pause`, `pause --hard`, `resume`, …", by="string: `mcp`"),
+    ),
     "loop_blocked": Kind(
         "A harness blocked the event loop for more than a second.",
         _fields(

@@ -22,6 +22,7 @@ from harnesses.governor import Finding
 from orchestrator import Orchestrator
 from orchestrator.cli import main as command
 from orchestrator.history import fork
+from orchestrator.operating.order_records import record_order
 from orchestrator.store.integrity.chain_head import head_path
 from orchestrator.store.pruning.prune_store import Rule, prune
 from orchestrator.store.sqlite.store_repair import repair
@@ -136,6 +137,7 @@ def record(target: Path = SAMPLES) -> None:
         command(
             ["kill-switch", "on", "--harness", "poll", "--reason", "the venue reports wrong prices", "--store", str(store)]
         )
+        record_order(str(store), "poll", "pause", by="mcp")
         fork(store, "poll", 1, to="poll-again")
         prune(store, Rule(keep=1, context=0), by="ann")
         broken = Path(folder) / "broken.db"

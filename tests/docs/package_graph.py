@@ -111,6 +111,7 @@ BESIDE = {
     "control": ("control_server",),
     "history": (),
     "mail": ("durable_mailbox",),
+    "mcp": ("supervision_tools", "tool_box"),
     "operating": ("approval_answers", "effect_outcomes"),
     "presets": ("run_folder",),
     "recording": ("recorder",),

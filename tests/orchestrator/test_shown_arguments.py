@@ -29,6 +29,7 @@ from orchestrator.cli.run.live_display import EventLines, JsonLines, LiveTable
 from orchestrator.cli.verb_table import NAMES
 from orchestrator.history import transcripts
 from orchestrator.history.transcript_formats import FORMATS
+from orchestrator.mcp.tool_box import ToolBox
 from orchestrator.store import SqliteReader
 from orchestrator.web.ready_routes import READY_ROUTES
 from orchestrator.web.record_events import Wanted, events
@@ -182,6 +183,7 @@ NOT_OF_CALLS = {
     "budgets set": "it shows limits",
     **dict.fromkeys(("limits", "limits set"), "they show time limits"),
     "serve": "its page is tested below",
+    "mcp": "its tools are tested below",
     "run": "it shows what the live views do",
     **dict.fromkeys(("notify", "alerts"), "they tell the status of harnesses, redacted before it is kept"),
     **dict.fromkeys(("init", "schema", "guard", "contract", "completion"), "it reads no store"),
@@ -275,3 +277,18 @@ async def test_the_page_and_its_api_show_no_secret(recorded: Recorded) -> None:
     assert {path: _leaks(text) for path, text in shown.items() if _leaks(text)} == {}
     for path in ("approvals", "effects", f"harnesses/{KEPT}/transcripts", f"harnesses/{KEPT}/effects", "events"):
         assert "[REDACTED]" in shown[path]
+
+
+def test_the_tools_for_agents_show_no_secret(recorded: Recorded) -> None:
+    shown: dict[str, str] = {}
+    with closing(ToolBox(recorded.path, with_content=True)) as box:
+        for tool in box.tools.values():
+            taken = {one.name for one in tool.arguments}
+            for harness in HARNESSES if "harness" in taken else ("",):
+                given = {"harness": harness, "step": 1, "all": True, "text": "password", "question": "turns"}
+                called = box.call(tool.name, {name: value for name, value in given.items() if name in taken})
+                assert not called.is_error or "has no step" in called.text, called
+                shown[f"{tool.name} {harness}"] = called.text
+
+    assert {name: _leaks(text) for name, text in shown.items() if _leaks(text)} == {}
+    assert "[REDACTED]" in shown[f"transcripts {KEPT}"]

@@ -43,7 +43,7 @@ EXTRAS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "exchanges": ("trading at exchanges", {"ccxt": "4.5.60"}),
     "anthropic": ("agents that call Anthropic's models", {"anthropic": "2.0"}),
     "openai": ("agents that call OpenAI's models, or a compatible server", {"openai": "3.0"}),
-    "mcp": ("tools of MCP servers", {"mcp": "2.3"}),
+    "mcp": ("tools of MCP servers, and `orchestrator mcp`", {"mcp": "2.3"}),
     "cli": ("the `orchestrator` command", {"cyclopts": "5.0"}),
     "encryption": ("states that are encrypted at rest, `SqliteStore(key=…)`", {"cryptography": "42"}),
     "redaction": ("looking for secrets at 1 µs a step", {"google-re2": "1.1.20251105"}),

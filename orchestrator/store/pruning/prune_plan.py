@@ -35,7 +35,7 @@ from orchestrator.store.store_operations import APPROVAL_KINDS
 LOOKED_BACK_AT = 100
 """Steps always kept of a harness that can continue: ten times the default of `max_context_steps`."""
 LIFECYCLE = frozenset(stored_kinds(event.kind for event in EVENTS))
-SAID = frozenset({*APPROVAL_KINDS, CHILD, "latch", "pruned", "repaired", "forked"})
+SAID = frozenset({*APPROVAL_KINDS, CHILD, "latch", "ordered", "pruned", "repaired", "forked"})
 """Kinds of statements by people, and of started children, which are kept forever."""
 
 
