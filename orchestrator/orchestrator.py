@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from contextvars import copy_context
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TextIO, cast
@@ -29,8 +30,9 @@ from harnesses.effects.approval import ApprovalRule
 from harnesses.files.private_files import conceal_file, conceal_key
 from harnesses.governor import Governor
 from harnesses.processes.fork_safety import loop_kept_from_forks
+from harnesses.redaction.redactor import redact
 from harnesses.step import InputT, OutputT, StateT
-from harnesses.timing.clock import WallClock, now_s
+from harnesses.timing.clock import WallClock, now_s, now_us
 from orchestrator.child_spec import (
     ChildSpec,
     check_budget,
@@ -43,6 +45,7 @@ from orchestrator.child_spec import (
     restart_of,
     strategy_of,
 )
+from orchestrator.codec import encode
 from orchestrator.control.run_services import RunServices, Wanted
 from orchestrator.errors import AlreadyRunning, ScopeError, UsageError
 from orchestrator.handle import Handle, Order, answered
@@ -69,6 +72,7 @@ from orchestrator.runtime.supervisor import MAX_DEPTH, Supervisor
 from orchestrator.store import MemoryStore, SqliteStore, Store
 from orchestrator.store.rules.signing_key import secret_path
 from orchestrator.store.store_capabilities import path_of
+from orchestrator.store.store_protocol import Remark
 from orchestrator.text.terminal_text import one_line, say
 
 _LOG_S = 5.0
@@ -174,6 +178,8 @@ class Orchestrator:
         """The run's monitoring services; available from the beginning of the block."""
         self.tells_blocked = True
         """Whether the harnesses that wait for a person are named on standard error when the block is left."""
+        self.on_hangup: Callable[[], Awaitable[None]] | None = None
+        """What SIGHUP means besides opening the log anew; set before the block is entered. It must not raise."""
         self.latch: Latch = NoLatch()
         """The kill switch for effects; beside the store, if that is a file."""
 
@@ -462,6 +468,12 @@ class Orchestrator:
         """
         return answered(self._context.approvals.respond(id, "reopened", by, reason))
 
+    async def remark(self, kind: str, body: Mapping[str, object]) -> int:
+        """Record what was done to the run as a whole, and return the `seq` of the record."""
+        text = encode(redact(dict(body)) if self._options.redact else dict(body))
+        seq: int = await self._context.recorder.submit(Remark("", kind, text, now_us()))
+        return seq
+
     # orders
 
     @asynccontextmanager
@@ -545,8 +557,8 @@ class Orchestrator:
         is_main = threading.current_thread() is threading.main_thread()
         if options.handle_signals or (options.handle_signals is None and is_main):
             await services.start(heed_signals, self._shutdown.heed_signal)
-            if log is not None and log.is_file:
-                await services.start(heed_hangups, log.reopen, self._shutdown.heed_signal)
+            if self.on_hangup is not None or (log is not None and log.is_file):
+                await services.start(heed_hangups, partial(self._obey_hangup, log), self._shutdown.heed_signal)
         context.post.watch()
         if options.deadline_s is not None:
             services.start_soon(self._shutdown.stop_after, options.deadline_s, options.grace_s)
@@ -566,6 +578,13 @@ class Orchestrator:
                 if log is not None:
                     telling.start_soon(log.finish, _LOG_S)
         services.cancel_scope.cancel()
+
+    async def _obey_hangup(self, log: LogFollower | None) -> None:
+        """Open the log anew, and do what else SIGHUP means."""
+        if log is not None and log.is_file:
+            await trio.to_thread.run_sync(log.reopen)
+        if self.on_hangup is not None and self._is_open and self._shutdown.cause is None:
+            await self.on_hangup()
 
     def _mailbox_of(self, name: str) -> Mailbox | None:
         child = self._children.get(name)

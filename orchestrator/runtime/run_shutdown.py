@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import cast
 
@@ -102,9 +102,12 @@ async def heed_signals(heed: Callable[[int], None], *, task_status: trio.TaskSta
 
 
 async def heed_hangups(
-    reopen: Callable[[], None], heed: Callable[[int], None], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    obey: Callable[[], Awaitable[object]],
+    heed: Callable[[int], None],
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Call `reopen` in a thread at each SIGHUP, or `heed` if that means that the terminal is gone; until cancelled."""
+    """Await `obey()` at each SIGHUP, or call `heed` if that means that the terminal is gone; until cancelled."""
     has_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _has_terminal()
     with trio.open_signal_receiver(signal.SIGHUP) as signals:
         task_status.started()
@@ -112,7 +115,7 @@ async def heed_hangups(
             if has_terminal and not _has_terminal():
                 heed(number)
             else:
-                await trio.to_thread.run_sync(reopen)
+                await obey()
 
 
 def _has_terminal() -> bool:

@@ -182,6 +182,7 @@ def _origin_text() -> str:
 class _Said(msgspec.Struct, gc=False):
     """The fields of a record that its level and its sentence are made of."""
 
+    added: Any = ()
     after_step: Any = 0
     agent: Any = ""
     by: Any = ""
@@ -201,6 +202,7 @@ class _Said(msgspec.Struct, gc=False):
     line: Any = ""
     model: Any = ""
     near: Any = None
+    not_applied: Any = ()
     on: Any = False
     order: Any = ""
     origin: Any = ""
@@ -244,6 +246,8 @@ def _level(record: Record, said: _Said) -> str:
             return "warning" if said.on else "info"
         case "budget":
             return "warning" if said.near is not None or said.over is not None else "info"
+        case "reloaded":
+            return "warning" if said.error or said.not_applied else "info"
         case "approval_answered":
             return "warning" if said.verdict == "denied" else "info"
         case kind:
@@ -281,6 +285,7 @@ _SENTENCES: Mapping[str, Callable[[Record, _Said], str]] = {
     "guardrail": lambda record, said: f"guardrail {said.limit_name} is reached: {said.reason}",
     "budget": lambda record, said: f"budget {', '.join(map(str, said.pools))}: {said.change}",
     "limits_set": lambda record, said: _limits_set(said),
+    "reloaded": lambda record, said: _reloaded(said),
     "latch": lambda record, said: f"the kill switch is turned {'on' if said.on else 'off'}: {said.reason}",
     "ordered": lambda record, said: f"{said.by} has ordered: {said.order}",
     "loop_blocked": lambda record, said: f"blocked the event loop for {said.seconds:.3g} s in {said.place}",
@@ -304,6 +309,13 @@ def _limits_set(said: _Said) -> str:
     if not said.by:
         return f"the program declares {changes}"
     return f"{changes}, by {said.by}" + (f": {said.reason}" if said.reason else "")
+
+
+def _reloaded(said: _Said) -> str:
+    """Return what a run file that was read again has come to."""
+    parts = [f"added {', '.join(said.added)}" if said.added else "nothing is added"]
+    parts += [f"not applied: {'; '.join(said.not_applied)}"] if said.not_applied else []
+    return f"the run file was read again: {'; '.join([said.error, *parts] if said.error else parts)}"
 
 
 def _limit(seconds: object) -> str:

@@ -193,6 +193,15 @@ _WORK: dict[str, Kind] = {
         "An agent gave an order through `orchestrator mcp`, and it was carried out.",
         _fields(order="string: `pause`, `pause --hard`, `resume`, …", by="string: `mcp`"),
     ),
+    "reloaded": Kind(
+        "SIGHUP had the program read its run file again. A warning if something of it is not applied.",
+        _fields(
+            run_file="string: its path",
+            added="array: what was added and runs now",
+            not_applied="array: what has changed or is gone, each with what applies it",
+            error="string: why it, or some of it, could not be taken up; empty if it was",
+        ),
+    ),
     "loop_blocked": Kind(
         "A harness blocked the event loop for more than a second.",
         _fields(

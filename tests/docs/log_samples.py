@@ -23,6 +23,7 @@ from orchestrator import Orchestrator
 from orchestrator.cli import main as command
 from orchestrator.history import fork
 from orchestrator.operating.order_records import record_order
+from orchestrator.records import RELOADED
 from orchestrator.store.integrity.chain_head import head_path
 from orchestrator.store.pruning.prune_store import Rule, prune
 from orchestrator.store.sqlite.store_repair import repair
@@ -118,6 +119,9 @@ async def _run(path: Path) -> None:
             await trio.sleep(1.6)
             await working.ask({"ready?": 1}, timeout_s=5)
             await trio.sleep(0.3)
+            said = "harness eurusd has changed: `orchestrator restart eurusd` applies it"
+            reloaded = {"run_file": "/etc/harnesses/run.toml", "added": ["harness gbpusd"], "not_applied": [said], "error": ""}
+            await orchestrator.remark(RELOADED, reloaded)
             await polling.stop()
     async with Orchestrator(path, handle_signals=False) as orchestrator:
         orchestrator.start(Second(New()), name="adding")

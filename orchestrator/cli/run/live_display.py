@@ -23,7 +23,7 @@ from orchestrator.kill_switch import KillSwitch
 from orchestrator.lifecycle import Status
 from orchestrator.log import line
 from orchestrator.operating.kill_switch_orders import in_words
-from orchestrator.records import LIMITS_SET, ORDERED, Record
+from orchestrator.records import LIMITS_SET, ORDERED, RELOADED, Record
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.text.command_hints import for_store, way_to_resume
 from orchestrator.text.log_line import sentence_of
@@ -123,7 +123,7 @@ def event_line(record: Record) -> str:
     own = decode(record.body)
     if record.kind == "latch":
         return _kill_switch_line(record.harness, own)
-    if record.kind in (LIMITS_SET, ORDERED):
+    if record.kind in (LIMITS_SET, ORDERED, RELOADED):
         return sentence_of(record)
     if record.kind == "loop_blocked":
         return _loop_line(record.harness, own)

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from orchestrator.codec import decode
 from orchestrator.events import EVENTS
-from orchestrator.records import LIMITS_SET, ORDERED, Record
+from orchestrator.records import LIMITS_SET, ORDERED, RELOADED, Record
 from orchestrator.store.sqlite.sqlite_file import open_reader, translated
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.text.command_hints import command
@@ -23,7 +23,9 @@ MARK = "! "
 _PAGE = 1000
 _NOTICES = 100
 """Of a page."""
-_KINDS = ", ".join(f"'{kind}'" for kind in (*(event.kind for event in EVENTS), "latch", LIMITS_SET, ORDERED, "loop_blocked"))
+_KINDS = ", ".join(
+    f"'{kind}'" for kind in (*(event.kind for event in EVENTS), "latch", LIMITS_SET, ORDERED, RELOADED, "loop_blocked")
+)
 _EVENTS = (
     "SELECT seq, harness, attempt, step_number, kind, body, coalesce(run, '') FROM events "
     f"WHERE seq > ? AND seq <= ? AND kind IN ({_KINDS}) ORDER BY seq LIMIT ?"

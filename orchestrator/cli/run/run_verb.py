@@ -18,30 +18,25 @@ from cyclopts import Parameter
 from harnesses.diagnostics.error_groups import leaves
 from harnesses.diagnostics.extras import install_command
 from harnesses.diagnostics.uncaught_errors import VARIABLE, wants_tracebacks
-from orchestrator.alerts.alert_rules import Alerts
 from orchestrator.cli.exit_codes import EndedBySignal, ExitCode, of_error
 from orchestrator.cli.run.code_loading import find_modules_in, is_program, read_script, run_program
 from orchestrator.cli.run.companion import start_companion
-from orchestrator.cli.run.harness_factory import Made, make, make_all
 from orchestrator.cli.run.live_display import LiveTable, View, choose_view, follow
-from orchestrator.cli.run.notify_verb import start_notifier
 from orchestrator.cli.run.run_file import read_run_file
+from orchestrator.cli.run.run_file_reload import RunningFile
 from orchestrator.cli.run.run_report import Result, report, say_error
 from orchestrator.cli.run.service_manager import stay_alive, tell_manager
-from orchestrator.cli.run.supervisor_tables import Opened
 from orchestrator.cli.run.watchdog import OUTSIDE_S, Watchdog
 from orchestrator.cli.std_streams import keep_talking, say
 from orchestrator.cli.verb_options import DEFAULT_STORE, USUAL, Common, FilePath, Seconds, WordsOrDash
 from orchestrator.control import control_server as serving
 from orchestrator.control.run_services import control_asked_for
 from orchestrator.errors import OrchestratorError, SystemTaskFailed, UsageError
-from orchestrator.handle import Handle
 from orchestrator.kill_switch import KillSwitch
 from orchestrator.log_file import is_stream, open_target
 from orchestrator.operating.kill_switch_orders import in_words
 from orchestrator.orchestrator import Orchestrator
 from orchestrator.outcome import Outcome, OutcomeKind
-from orchestrator.recording.budget_account import RUN
 from orchestrator.runtime.system_faults import system_fault
 from orchestrator.store.sqlite.sqlite_store import SqliteStore
 from orchestrator.telemetry.otlp_export import is_asked_for
@@ -141,7 +136,8 @@ class Program:
     store: Path | None = None
     log: Path | None = None
     options: Mapping[str, Any] = field(factory=dict[str, Any])
-    alerts: Alerts = field(factory=Alerts)
+    running: RunningFile | None = None
+    """The run file; None for a script."""
     is_script: bool = False
 
 
@@ -183,7 +179,9 @@ def run_file(options: RunOptions) -> int:
                 say(latched)
         orchestrator, result = Orchestrator(store, log=log, **_keywords(program, options)), Result()
         orchestrator.tells_blocked = False  # the report does
-        start_notifier(program.alerts, options.file, store.path)
+        if program.running is not None:
+            orchestrator.on_hangup = partial(program.running.reload, orchestrator)
+            program.running.tell_people(store.path)
         if options.page:
             start_companion("serve", "--store", str(store.path), *options.page)
         try:
@@ -249,53 +247,8 @@ def read_program(file: Path, options: RunOptions) -> Program:
     read = read_run_file(file)
     find_modules_in(file.parent, Path.cwd())
     store = options.store or read.store or DEFAULT_STORE
-    all_made = make_all(read, store)
-
-    path = file.absolute()
-
-    async def supervise(orchestrator: Orchestrator) -> None:
-        groups = read.groups.open(orchestrator)
-        for made in all_made:
-            _start(made, orchestrator, Origin(path, store, groups))
-
-    return Program(supervise=supervise, store=read.store, log=read.log, options=read.options, alerts=read.alerts)
-
-
-@frozen
-class Origin:
-    """Where a harness of a run file comes from, and what it belongs to."""
-
-    file: Path
-    store: Path | str
-    groups: Opened
-
-
-def _start(made: Made, orchestrator: Orchestrator, origin: Origin) -> Handle:
-    return made.start(orchestrator, partial(_renew, made.config.name, orchestrator, origin), origin.groups)
-
-
-def _renew(name: str, orchestrator: Orchestrator, origin: Origin) -> Callable[[], Handle]:
-    """Make one harness as its run file says now, and return what starts it; imported code stays as it is.
-
-    Raises:
-        UsageError: the file cannot be read, or the harness cannot be made.
-    """
-    file = origin.file
-    read = read_run_file(file)
-    table = next((table for table in read.harnesses if table.config.name == name), None)
-    if table is None:
-        raise UsageError(f"{file} has no harness {name!r} any more: expected its table; put it back, or leave it ended")
-    made = make(table, origin.store)
-    origin.groups.supervisor(made.supervisor, name)
-    origin.groups.pool(made.pool, name)
-    budgets = read.groups.budgets()
-    budgets[RUN] = read.options.get("budget")
-
-    def start() -> Handle:
-        orchestrator.fund_again(budgets)
-        return _start(made, orchestrator, origin)
-
-    return start
+    running = RunningFile.of(read, store)
+    return Program(supervise=running.supervise, store=read.store, log=read.log, options=read.options, running=running)
 
 
 def _keywords(program: Program, options: RunOptions) -> dict[str, Any]:

@@ -63,8 +63,8 @@ class PoolTable:
 class Opened:
     """The supervisors and pools of a run that has begun, by name."""
 
-    supervisors: Mapping[str, Supervisor] = field(factory=dict[str, Supervisor])
-    pools: Mapping[str, Pool] = field(factory=dict[str, Pool])
+    supervisors: dict[str, Supervisor] = field(factory=dict[str, Supervisor])
+    pools: dict[str, Pool] = field(factory=dict[str, Pool])
 
     def supervisor(self, name: str | None, harness: str) -> Supervisor | None:
         """Return the supervisor of a harness.
@@ -88,10 +88,13 @@ class Groups:
     supervised: Mapping[str, Budget | None] = field(factory=dict[str, "Budget | None"])
     pooled: Mapping[str, Budget] = field(factory=dict[str, Budget])
 
-    def open(self, orchestrator: Orchestrator) -> Opened:
-        """Make them in an orchestrator that is open."""
-        supervisors: dict[str, Supervisor] = {}
+    def open(self, orchestrator: Orchestrator, opened: Opened) -> list[str]:
+        """Make those that are not there yet, in an orchestrator that is open; return which they are."""
+        supervisors, pools, made = opened.supervisors, opened.pools, list[str]()
         for one in self.supervisors:
+            if one.name in supervisors:
+                continue
+            made.append(f"supervisor {one.name}")
             supervisors[one.name] = orchestrator.supervisor(
                 one.name,
                 strategy=one.strategy,
@@ -101,10 +104,42 @@ class Groups:
                 parent=supervisors.get(one.parent or ""),
                 budget=self.supervised.get(one.name),
             )
-        pools: dict[str, Pool] = {}
         for each in self.pools:
+            if each.name in pools:
+                continue
+            made.append(f"pool {each.name}")
             pools[each.name] = orchestrator.pool(each.name, self.pooled[each.name], pools.get(each.parent or ""))
-        return Opened(supervisors, pools)
+        return made
+
+    def added_to(self, before: Groups) -> Groups:
+        """Return `before` with what is new here; what has changed is as it was there."""
+        supervised, pooled = {**self.supervised, **before.supervised}, {**self.pooled, **before.pooled}
+        supervisors, pools = _added(before.supervisors, self.supervisors), _added(before.pools, self.pools)
+        return Groups(supervisors, pools, supervised, pooled)
+
+    def with_budgets(self, of: Groups) -> Groups:
+        """Return these with the budgets of others of the same names."""
+        supervised = {name: of.supervised.get(name, budget) for name, budget in self.supervised.items()}
+        return Groups(
+            self.supervisors,
+            self.pools,
+            supervised,
+            {name: of.pooled.get(name, budget) for name, budget in self.pooled.items()},
+        )
+
+    def changes_of(self, before: Groups) -> Iterator[str]:
+        """Yield what is here otherwise than before, or no more, with what applies it."""
+        for kind, now, then, budgets, were in (
+            ("supervisor", self.supervisors, before.supervisors, self.supervised, before.supervised),
+            ("pool", self.pools, before.pools, self.pooled, before.pooled),
+        ):
+            tables = {one.name: one for one in now}
+            for one in then:
+                if tables.get(one.name) != one:
+                    what = "has changed" if one.name in tables else "is gone from the file"
+                    yield f"{kind} {one.name} {what}: a new program applies it"
+                elif budgets.get(one.name) != were.get(one.name):
+                    yield f"the budget of {kind} {one.name} has changed: the next restart of a harness applies it"
 
     def budgets(self) -> dict[str, Budget | None]:
         """Return the limits of all, None of one without, by the names of their pools in the store."""
@@ -130,6 +165,11 @@ class Groups:
         known = [one.name for one in (self.supervisors if option == "supervisor" else self.pools)]
         if name is not None and name not in known:
             raise UsageError(f"{where}: {option}: {_describe_unknown(option, name, known)}")
+
+
+def _added(before: Sequence[_GroupT], now: Sequence[_GroupT]) -> tuple[_GroupT, ...]:
+    names = {one.name for one in before}
+    return (*before, *(one for one in now if one.name not in names))
 
 
 def in_order(tables: Sequence[_GroupT], kind: str, where: str, check_name: Callable[[str], None]) -> tuple[_GroupT, ...]:
