@@ -125,21 +125,23 @@ def _steps_into(value: Any) -> Mapping[str, Any]:
 
 
 def page_of(value: Any, skip: int) -> Page:
-    """Return as much of an answer as fits.
-
-    That is the entries of a list, or the characters of a text, from one on; or an object with its longest parts cut.
-    """
+    """Return as much of an answer as fits: the entries, fields or characters from one on, with the longest parts cut."""
     if _is_list(value):
         return _entries(value, skip)
     if isinstance(value, str):
         return _characters(value, skip)
-    if skip:
-        raise UsageError(f"skip: expected 0 for what is neither a list nor a text, got {skip}; name a part with `path`")
-    fitted = fit(value, MOST)
-    return Page(fitted, "" if fitted == value else _CUT)
+    return _fields(cast(dict[str, Any], value), skip) if isinstance(value, dict) else Page(value)
 
 
 _CUT = 'what is cut is marked "… (N characters)" or "… (N more)": name that part with `path` to have it whole'
+
+
+def _fields(fields: Mapping[str, Any], skip: int) -> Page:
+    wanted = dict(list(fields.items())[skip:])
+    fitted: dict[str, Any] = fit(wanted, MOST)
+    shown = {name: one for name, one in fitted.items() if name in wanted}
+    is_cut = any(wanted[name] != one for name, one in shown.items())
+    return Page(shown, _rest("fields", skip, len(shown), len(fields), is_cut=is_cut))
 
 
 def _entries(entries: Sequence[Any], skip: int) -> Page:
@@ -152,22 +154,22 @@ def _entries(entries: Sequence[Any], skip: int) -> Page:
             break
         shown.append(fitted)
         is_cut = is_cut or fitted != entry
-    until = skip + len(shown)
-    said = [_CUT] if is_cut else []
-    if until < len(entries):
-        said.insert(0, f"entries {skip + 1} to {until} of {len(entries)} are shown; `skip`: {until} has the next ones")
-    elif skip and skip >= len(entries):
-        said = [f"there are {len(entries)} entries, so none is left after `skip`: {skip}"]
-    return Page(shown, "; ".join(said))
+    return Page(shown, _rest("entries", skip, len(shown), len(entries), is_cut=is_cut))
 
 
 def _characters(text: str, skip: int) -> Page:
-    if skip == 0 and _size(text) <= MOST:
-        return Page(text)
-    shown = text[skip : skip + MOST // 2]
-    until = skip + len(shown)
-    rest = f"; `skip`: {until} has the next ones" if until < len(text) else ""
-    return Page(shown, f"characters {skip + 1} to {until} of {len(text)} are shown{rest}")
+    shown = _beginning(text[skip:], MOST)
+    return Page(shown, _rest("characters", skip, len(shown), len(text), is_cut=False))
+
+
+def _rest(what: str, skip: int, shown: int, count: int, *, is_cut: bool) -> str:
+    """Return what is shown of a list, an object or a text, and how to ask for the rest; empty if all of it is shown."""
+    said: list[str] = []
+    if shown < count:
+        said = [f"{what} {skip + 1} to {skip + shown} of {count} are shown" if shown else f"there are {count} {what}"]
+    if skip + shown < count:
+        said.append(f"`skip`: {skip + shown} has the next ones")
+    return "; ".join([*said, *([_CUT] if is_cut else [])])
 
 
 def fit(value: Any, room: int) -> Any:
@@ -175,14 +177,27 @@ def fit(value: Any, room: int) -> Any:
     if _size(value) <= room:
         return value
     if isinstance(value, dict):
-        fields = cast(dict[str, Any], value)
+        fields = {_short(name): one for name, one in cast(dict[str, Any], value).items()}
         shares = _shares({name: _size(one) + len(name) + 4 for name, one in fields.items()}, room)
         cut = {name: fit(one, max(shares[name] - len(name) - 4, _LEAST)) for name, one in fields.items() if name in shares}
         return cut if len(cut) == len(fields) else {**cut, "…": f"({len(fields) - len(cut)} more)"}
     if _is_list(value):
         return _fit_list(value, room)
     text = value if isinstance(value, str) else json_line(value)
-    return f"{text[: max(room // 2, _LEAST)]}… ({len(text)} characters)"
+    mark = f"… ({len(text)} characters)"
+    return f"{_beginning(text, max(room - len(mark), _LEAST))}{mark}"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _MOST_OF_NAME else f"{_beginning(name, _MOST_OF_NAME)}…"
+
+
+def _beginning(text: str, room: int) -> str:
+    """Return as much of a text as fits: characters that are escaped take more."""
+    shown = text[:room]
+    while (size := _size(shown)) > room:
+        shown = shown[: len(shown) * room // size]
+    return shown
 
 
 def _fit_list(entries: list[Any], room: int) -> list[Any]:

@@ -47,7 +47,9 @@ _NOT_ASKED = frozenset({"by", "since"})
 """Options and fields that are no arguments: this server gives them, or has no use for them."""
 WINDOW = (
     Argument("path", "only this part of `data`, such as `0/input`; also to have whole what was cut"),
-    Argument("skip", "so many entries of a list, or characters of a text, are left out at the beginning", WHOLE),
+    Argument(
+        "skip", "so many entries of a list, fields of an object or characters of a text are left out at the beginning", WHOLE
+    ),
 )
 """What every tool that reads takes."""
 STORE = Argument("store", "which store, as `stores` lists it", is_required=True)
@@ -154,7 +156,7 @@ READS = (
         "/harnesses/{name}/why",
         "Why a harness is where it is, or with `step` how that step came about: the chain of causes, a sentence each, with "
         "the remedy.",
-        shown="harness attempt step timestamp seq",
+        shown="harness attempt step timestamp seq kind error",
     ),
     _reads(
         "history",

@@ -103,7 +103,8 @@ class ToolBox:
         except (OrchestratorError, HarnessError) as error:
             return Called(one_line(str(error), 2000), is_error=True)
         except Exception as error:
-            return Called(one_line(f"{name} failed: {type(error).__name__}: {error}", 500), is_error=True)
+            said = f": {error}" if self.with_content else ""
+            return Called(one_line(f"{name} failed: {type(error).__name__}{said}", 500), is_error=True)
 
     def _call(self, tool: Tool, values: dict[str, Any]) -> Called:
         stores, store = self._open(), values.pop("store", "")

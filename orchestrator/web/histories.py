@@ -72,13 +72,18 @@ class Histories:
     def why(self, name: str, step: int | None = None) -> list[dict[str, Any]]:
         """Return why a harness is where it is, or how a step came about: a sentence for each link of the chain of causes.
 
+        A link that is about a lifecycle event has its kind, and its class of error.
+
         Raises:
             UsageError: there is no such harness, or no such step.
         """
         known = self._read()
         with closing(StoreEvidence(self.reader.location)) as store:
             answer = answer_from(_Evidence(store, known), name, step)
-        return answer.tables[0].dicts()
+        rows: list[dict[str, Any]] = answer.tables[0].dicts()
+        about = {row["harness"] for row in rows}
+        events = {one.seq: one for each in about for one in known.told.get(each, ())}
+        return [{**row, **_about(events.get(row["seq"]))} for row in rows]
 
     def timeline(self, names: Sequence[str] = ()) -> dict[str, Any]:
         """Return what some harnesses, or all, were doing when: spans in order of time, by harness.
@@ -196,6 +201,10 @@ class _Lives:
             last = self._db.execute(_LAST_OF_RUN, (before, row[0])).fetchone()
             self._found[row[0]] = event.at if last is None else _at(last[0])
         return max(event.at, self._found[row[0]])
+
+
+def _about(event: Said | None) -> dict[str, Any]:
+    return {} if event is None else {"kind": event.kind, **({"error": event.error} if event.error else {})}
 
 
 def _at(time_us: int) -> datetime:

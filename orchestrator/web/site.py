@@ -79,7 +79,10 @@ class Site:
     _lives: Mapping[str, Live] = field(factory=dict[str, Live])
     _lives_at: float = -_LIVE_S
 
+    _file: tuple[int, int] | None = None
+
     def __attrs_post_init__(self) -> None:
+        self._file = _identity(self.path)
         self.reader = SqliteReader(self.path)
         self.reader.last_seq()  # refuses what is not there, and what is no store
         self.fleet = Fleet(self._status, self.reader.last_seq)
@@ -88,6 +91,11 @@ class Site:
 
     def close(self) -> None:
         self.reader.close()
+
+    @property
+    def is_there(self) -> bool:
+        """Whether its file is the one that was opened: a store may be deleted, and made anew."""
+        return self._file == _identity(self.path)
 
     def run(self) -> dict[str, Any]:
         """Return what is known of the store as a whole."""
@@ -271,6 +279,15 @@ class Site:
 
     def _status(self) -> Iterator[str]:
         return json_status(self.reader, self.lives())
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from another one of its name; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _next_due(ticker: str, due: float, now: float) -> float | None:

@@ -71,15 +71,17 @@ class StoreFolder:
             StoreError: it cannot be read.
         """
         with self._lock:
-            if name in self._sites:
+            site = self._sites.pop(name, None)
+            if site is not None and site.is_there:
                 # The ones that were not asked for longest are closed first.
-                self._sites[name] = site = self._sites.pop(name)
+                self._sites[name] = site
                 return site
-            names = self.names()
+            if site is not None:
+                site.close()
+            names = [""] if self.is_one else self.names()
             if name not in names:
-                known = one_of(names[:20], "there is none")
-                raise UsageError(f"no store {name!r:.200} in {self.place}: {known}; see /api/stores")
-            site = self._sites[name] = Site(self.place / name)
+                raise UsageError(f"no store {name!r:.200} in {self.place}: {one_of(names[:20], 'there is none')}")
+            site = self._sites[name] = Site(self.place if self.is_one else self.place / name)
             while len(self._sites) > _OPEN:
                 self._sites.pop(next(iter(self._sites))).close()
             return site

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import product
 from pathlib import Path
 
@@ -15,8 +15,10 @@ from harnesses import BaseHarness
 from harnesses.errors import NotReady
 from orchestrator import Orchestrator, SqliteStore
 from orchestrator.control.control_server import Request
+from orchestrator.errors import StoreError
 from orchestrator.web.record_events import Wanted, events
 from orchestrator.web.site_routes import ROUTES, openapi
+from orchestrator.web.store_folder import StoreFolder
 from tests.orchestrator.operated import Unsure
 from tests.orchestrator.web.asking import TOKEN, asking
 
@@ -188,3 +190,22 @@ def test_every_path_is_in_the_document_of_the_api() -> None:
         ("/api/stores", "get"),
         ("/api/events", "get"),
     }
+
+
+def test_a_store_that_was_made_anew_is_told_of_and_not_the_one_that_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    trio.run(_run_one, path, "before")
+    with closing(StoreFolder(path)) as folder:
+        assert folder.site("").steps_made() == {"before": 1}
+        for file in tmp_path.iterdir():
+            file.unlink()
+        with pytest.raises(StoreError):
+            folder.site("")
+
+        trio.run(_run_one, path, "after")
+        assert folder.site("").steps_made() == {"after": 1}
+
+
+async def _run_one(path: Path, name: str) -> None:
+    async with Orchestrator(path, handle_signals=False) as orchestrator:
+        orchestrator.start(Counting(1), name=name)
