@@ -23,6 +23,8 @@ class Started(Struct, frozen=True, omit_defaults=True):
     """How many of its last steps the harness uses as context; pruning keeps at least as many."""
     paused: bool = False
     """Whether the attempt starts paused, because of an earlier pause."""
+    supervisor: str = ""
+    """Path of the supervisor that it is below, such as `desk/fx`; empty for the root."""
 
 
 @frozen

@@ -58,6 +58,7 @@ from orchestrator.outcome import OutcomeKind
 from orchestrator.recording.approval_waits import Approvals
 from orchestrator.recording.budget_account import RUN, Lines, Pool, Teller, pool_name
 from orchestrator.recording.recorder import Recorder
+from orchestrator.records import SUPERVISOR
 from orchestrator.restart import Backoff, Restart, Strategy
 from orchestrator.run_options import RunOptions
 from orchestrator.runtime.actor import RunContext
@@ -278,6 +279,7 @@ class Orchestrator:
         spec = ChildSpec(name=name, governor=governor, rule=approve, **limits, **policy)
         parent = supervisor or self._root
         pools = self._pools_of(name, harness, parent, budget, pool)
+        self._record_supervisors(parent)
         child = Child(evolve(spec, pools=pools) if pools else spec, harness, parent, self._context)
         child.renew = renew
         child.claim()
@@ -303,6 +305,16 @@ class Orchestrator:
             self._pools.check_limits(name, harness, chain, own if isinstance(own, Budget) else None)
         own = budget if isinstance(budget, Pool) else self._pools.fund(pool_name("harness", name), budget, pool) or pool
         return self._pools.chain(own, parent)
+
+    def _record_supervisors(self, supervisor: Supervisor) -> None:
+        """Record a supervisor that gets its first harness, and those above it."""
+        while supervisor.parent is not None and not supervisor.is_recorded:
+            supervisor.is_recorded = True
+            said = {"supervisor": supervisor.path, "strategy": supervisor.strategy.value, "restart": supervisor.restart.value}
+            intensity = supervisor.intensity
+            body = encode({**said, "intensity": intensity.restarts, "period_s": float(intensity.period_s)})
+            self._context.recorder.submit(Remark("", SUPERVISOR, body, now_us()))
+            supervisor = supervisor.parent
 
     def _handle(self, child: Child) -> Handle:
         return Handle(child, self._context)

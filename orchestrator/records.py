@@ -50,6 +50,8 @@ LIMITS_SET = "limits_set"
 """Kind of the records of time limits that an operator has set for a harness."""
 ORDERED = "ordered"
 """Kind of the records of who has given an order that leaves no name by itself."""
+SUPERVISOR = "supervisor"
+"""Kind of the records of supervisors that a program has."""
 RELOADED = "reloaded"
 """Kind of the records of run files that a running program has read again."""
 

@@ -312,7 +312,8 @@ class Child:
         group, id = self._carried.group, record.id
         before = None if group is None else group.push
         till = StoredBudgetAccount(self._context.teller, self.spec.pools, self.harness, control, id, before)
-        await record.note(events.Started(record.step, self.harness.max_context_steps, paused=is_held))
+        context_steps = self.harness.max_context_steps
+        await record.note(events.Started(record.step, context_steps, paused=is_held, supervisor=self.parent.path))
         if is_held:
             # Also if it was resumed meanwhile: the last record would otherwise pause it again.
             await record.note(events.Paused())

@@ -83,11 +83,7 @@ class PoolBook:
 
 def pool_of(supervisor: Supervisor) -> str:
     """Return the name of a supervisor's pool in the store."""
-    path = supervisor.name
-    while supervisor.parent is not None and supervisor.parent.parent is not None:
-        supervisor = supervisor.parent
-        path = f"{supervisor.name}/{path}"
-    return pool_name("supervisor", path)
+    return pool_name("supervisor", supervisor.path or supervisor.name)
 
 
 @define(eq=False, repr=False)

@@ -68,6 +68,18 @@ class Supervisor:
     supervisors: set[str] = field(factory=set[str])
     """Names of the children that are supervisors."""
 
+    is_recorded: bool = False
+    """Whether the store has a record of it by this program."""
+
+    @property
+    def path(self) -> str:
+        """Names from the level below the root on, with `/` between; empty for the root."""
+        names, node = list[str](), self
+        while node.parent is not None:
+            names.append(node.name)
+            node = node.parent
+        return "/".join(reversed(names))
+
     @property
     def depth(self) -> int:
         """Number of supervisors above it."""

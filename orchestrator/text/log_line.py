@@ -195,6 +195,7 @@ class _Said(msgspec.Struct, gc=False):
     found: Any = ""
     from_version: Any = ""
     id: Any = ""
+    intensity: Any = 0
     key: Any = ""
     limit_name: Any = ""
     limits: Any = None
@@ -209,6 +210,7 @@ class _Said(msgspec.Struct, gc=False):
     origin_step: Any = 0
     outcome: Any = ""
     over: Any = None
+    period_s: Any = 0
     place: Any = ""
     policy: Any = ""
     pools: Any = ()
@@ -216,7 +218,9 @@ class _Said(msgspec.Struct, gc=False):
     restarts: Any = 0
     seconds: Any = 0
     sender: Any = msgspec.field(name="from", default="")
+    strategy: Any = ""
     summary: Any = ""
+    supervisor: Any = ""
     to: Any = ""
     to_version: Any = ""
     verdict: Any = ""
@@ -285,6 +289,9 @@ _SENTENCES: Mapping[str, Callable[[Record, _Said], str]] = {
     "guardrail": lambda record, said: f"guardrail {said.limit_name} is reached: {said.reason}",
     "budget": lambda record, said: f"budget {', '.join(map(str, said.pools))}: {said.change}",
     "limits_set": lambda record, said: _limits_set(said),
+    "supervisor": lambda record, said: (
+        f"supervisor {said.supervisor}: {said.strategy}, {said.intensity} restarts within {said.period_s:g} s"
+    ),
     "reloaded": lambda record, said: _reloaded(said),
     "latch": lambda record, said: f"the kill switch is turned {'on' if said.on else 'off'}: {said.reason}",
     "ordered": lambda record, said: f"{said.by} has ordered: {said.order}",

@@ -36,6 +36,8 @@ class Fleet:
 
     read: Callable[[], Iterable[str]]
     last_seq: Callable[[], int]
+    above: Callable[[], Mapping[str, str]] = dict
+    """Returns the path of the supervisor of each harness; empty for none."""
     version: int = 0
     _rows: dict[str, Row] = field(factory=dict[str, Row])
     _versions: dict[str, int] = field(factory=dict[str, int])
@@ -60,9 +62,11 @@ class Fleet:
         if time.monotonic() - self._read_at < _FRESH_S:
             return
         self.version += 1
+        above = self.above()
         for text in self.read():
             row = _row(msgspec.json.decode(text))
             name = row["harness"]
+            row["supervisor"] = above.get(name) or None
             known = self._rows.get(name)
             if known is not None and abs((known["began"] or 0) - (row["began"] or 0)) < _SAME_S:
                 row["began"] = known["began"]

@@ -30,10 +30,11 @@ from orchestrator.status import known_approvals, latched_names
 from orchestrator.status_lines import json_status, lives_in
 from orchestrator.store.rules.effect_rules import pruned
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
+from orchestrator.supervision_tree import SupervisionTree
 from orchestrator.text.json_text import stamp_us
 from orchestrator.text.step_lines import output_line
 from orchestrator.text.value_lines import step_fields
-from orchestrator.web.fleet import Fleet, Row
+from orchestrator.web.fleet import RANKS, Fleet, Row
 from orchestrator.web.histories import Histories
 from orchestrator.web.needs import Need, needs
 from orchestrator.web.ready_views import ReadyViews
@@ -74,6 +75,7 @@ class Site:
     path: Path
     reader: SqliteReader = field(init=False)
     fleet: Fleet = field(init=False)
+    tree: SupervisionTree = field(init=False)
     views: ReadyViews = field(init=False)
     histories: Histories = field(init=False)
     _lives: Mapping[str, Live] = field(factory=dict[str, Live])
@@ -85,7 +87,8 @@ class Site:
         self._file = _identity(self.path)
         self.reader = SqliteReader(self.path)
         self.reader.last_seq()  # refuses what is not there, and what is no store
-        self.fleet = Fleet(self._status, self.reader.last_seq)
+        self.tree = SupervisionTree(self.reader)
+        self.fleet = Fleet(self._status, self.reader.last_seq, self.tree.above)
         self.views = ReadyViews(self.reader)
         self.histories = Histories(self.reader)
 
@@ -108,6 +111,17 @@ class Site:
             self._lives = lives_in(text for reply in replies if reply.status == 200 for text in reply.text.splitlines())
             self._lives_at = time.monotonic()
         return self._lives
+
+    def supervisors(self) -> list[dict[str, Any]]:
+        """Return every supervisor that has harnesses, parents first, each with the worst activity directly below it."""
+        worst: dict[str, tuple[int, str]] = {}
+        for row in self.fleet.rows():
+            if path := row["supervisor"]:
+                worst[path] = min(worst.get(path, (len(RANKS) + 1, "")), (row["rank"], row["activity"]))
+        return [
+            {**one.fields, "activity": worst[one.path][1] if one.path in worst else None}
+            for one in self.tree.supervisors(now_s())
+        ]
 
     def needs(self) -> list[Need]:
         """Return what needs a person."""

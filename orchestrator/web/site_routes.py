@@ -70,6 +70,12 @@ ROUTES = (
         lambda asked: asked.site.fleet.changed(asked.number("since", 0) or 0),
         {"since": "a `version` of an earlier answer"},
     ),
+    Route(
+        "GET",
+        "/supervisors",
+        "The supervisors, with strategy, restarts used of the limit, and the worst activity below.",
+        lambda asked: asked.site.supervisors(),
+    ),
     Route("GET", "/paces", "Pace and last step of some harnesses.", _paces, {"names": "names, separated by commas"}),
     Route("GET", "/harnesses/{name}", "What is known of one harness.", lambda asked: asked.site.harness(asked.names["name"])),
     Route(

@@ -193,6 +193,16 @@ _WORK: dict[str, Kind] = {
         "An agent gave an order through `orchestrator mcp`, and it was carried out.",
         _fields(order="string: `pause`, `pause --hard`, `resume`, …", by="string: `mcp`"),
     ),
+    "supervisor": Kind(
+        "A program has a supervisor; recorded before the first start of a harness below it.",
+        _fields(
+            supervisor="string: its path, such as `desk/fx`",
+            strategy="string: `one_for_one`, `one_for_all` or `rest_for_one`",
+            restart="string: `permanent`, `transient` or `temporary`",
+            intensity="integer: restarts allowed",
+            period_s="number: seconds within which they are counted",
+        ),
+    ),
     "reloaded": Kind(
         "SIGHUP had the program read its run file again. A warning if something of it is not applied.",
         _fields(

@@ -115,6 +115,8 @@ async def _run(path: Path) -> None:
                 orchestrator.start(Scripted(script), name=name)
             orchestrator.start(Scripted(spend), name="spend", budget=Budget(tokens=1000))
             orchestrator.start(First(Old()), name="adding")
+            desk = orchestrator.supervisor("desk", strategy="one_for_all", intensity=3)
+            orchestrator.start(Scripted(poll, until=1), name="supervised", supervisor=desk)
             working = orchestrator.start(Scripted(work), name="work")
             await trio.sleep(1.6)
             await working.ask({"ready?": 1}, timeout_s=5)

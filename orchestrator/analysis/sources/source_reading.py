@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from orchestrator.analysis.sources.duckdb_session import named, quoted
 from orchestrator.events import EARLIER_KINDS, EVENTS, Forked, Paused, Restarting, Resumed, Started
-from orchestrator.records import LIMITS_SET, ORDERED, RELOADED
+from orchestrator.records import LIMITS_SET, ORDERED, RELOADED, SUPERVISOR
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -33,7 +33,7 @@ APPROVALS = ("approval_requested", "approval_answered", "approval_used")
 KINDS = (
     *("step", "message", "intent", "outcome", "output", "latch", "evidence", "task", "guardrail", "child", "budget"),
     "transcript",
-    *(*APPROVALS, "pruned", "repaired", LIMITS_SET, ORDERED, RELOADED, "loop_blocked"),
+    *(*APPROVALS, "pruned", "repaired", LIMITS_SET, ORDERED, RELOADED, SUPERVISOR, "loop_blocked"),
     *LIFE,
 )
 """All kinds of records."""

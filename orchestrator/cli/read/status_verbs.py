@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 
+from harnesses.timing.clock import now_s
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.following import looks
@@ -23,6 +24,7 @@ from orchestrator.status import At, look
 from orchestrator.status_lines import json_status, lives_in
 from orchestrator.store.rules.effect_rules import pruned
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
+from orchestrator.supervision_tree import SupervisionTree, SupervisorView
 from orchestrator.text.step_lines import step_line
 from orchestrator.text.terminal_text import CAUSE_WIDTH, one_line
 from orchestrator.text.value_lines import columns, json_line, json_pretty, stamp_us, step_fields
@@ -58,6 +60,7 @@ def _watch(reader: SqliteReader, common: Common) -> int:
     """Show how far each harness is when that changes, until no program runs on the store."""
     is_drawn = sys.stdout.isatty() and not common.json and os.environ.get("TERM", "dumb") != "dumb"
     before: object = None
+    tree = SupervisionTree(reader)
     for _ in looks(reader.path, _WATCH_S):
         found = look(reader, _lives(reader, is_quiet=before is not None))
         now = [(at.record.name, at.activity, at.record.attempt, at.record.current_step, at.cause) for at in found]
@@ -67,7 +70,9 @@ def _watch(reader: SqliteReader, common: Common) -> int:
             sys.stdout.write("\x1b[H\x1b[2J" if before is None else "\x1b[H\x1b[J")
         elif before is not None and not common.json:
             sys.stdout.write("\n")
-        print_all(json_status(reader, {at.record.name: at.live for at in found if at.live}) if common.json else _table(found))
+        print_all(
+            json_status(reader, {at.record.name: at.live for at in found if at.live}) if common.json else _table(found, tree)
+        )
         before = now
     streams.say(f"no program runs on {common.store_path}")
     return ExitCode.OK
@@ -117,13 +122,28 @@ def show(name: Name, step: StepNumber | None = None, /, *, state: bool = False, 
 def status_lines(reader: SqliteReader, *, as_json: bool) -> Iterator[str]:
     """Yield what is known of each harness."""
     lives = _lives(reader)
-    yield from json_status(reader, lives) if as_json else _table(look(reader, lives))
+    yield from json_status(reader, lives) if as_json else _table(look(reader, lives), SupervisionTree(reader))
 
 
-def _table(found: Sequence[At]) -> Iterator[str]:
+def _table(found: Sequence[At], tree: SupervisionTree) -> Iterator[str]:
+    """Yield a line for each harness; where there are supervisors, below a line for each of those."""
     if found:
         head = ("HARNESS", "STATUS", "ATTEMPT", "STEP", "LAST EVENT", "CAUSE")
-        yield from columns(head, (_status_cells(at) for at in found))
+        supervisors = tree.supervisors(now_s())
+        yield from columns(head, _rows(found, supervisors) if supervisors else map(_status_cells, found))
+
+
+def _rows(found: Sequence[At], supervisors: Sequence[SupervisorView]) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of the harnesses without a supervisor, then each supervisor with those below it."""
+    below = {name: one.path for one in supervisors for name in one.harnesses}
+    cells: dict[str, list[tuple[str, ...]]] = {}
+    for at in found:
+        cells.setdefault(below.get(at.record.name, ""), []).append(_status_cells(at))
+    yield from cells.get("", ())
+    for one in supervisors:
+        indent = "  " * one.path.count("/")
+        yield (f"{indent}{one_line(one.path.rpartition('/')[2])}/", "", "", "", "", one.limits)
+        yield from ((f"{indent}  {name}", *rest) for name, *rest in cells.get(one.path, ()))
 
 
 def _lives(reader: SqliteReader, *, is_quiet: bool = False) -> Mapping[str, Live]:

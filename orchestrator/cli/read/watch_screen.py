@@ -230,7 +230,11 @@ class WatchApp(App[None]):
             style=0,
         )
         sought = self.sought.lower()
-        found = [row for row in look.rows if sought in f"{row['harness']} {row['activity']} {row['class']}".lower()]
+        found = [
+            row
+            for row in look.rows
+            if sought in f"{row['harness']} {row['activity']} {row['class']} {row['supervisor'] or ''}".lower()
+        ]
         shown = ((row["harness"], _cells(row)) for row in found[:MOST_ROWS])
         fill(table_of(self.screen_stack[0], "#fleet"), shown, style=1)
         more = f", the {MOST_ROWS} worst are shown" if len(found) > MOST_ROWS else ""
@@ -333,7 +337,8 @@ def _key(need: Need) -> str:
 
 def _cells(row: Mapping[str, Any]) -> Sequence[object]:
     age = "" if row["began"] is None else f"{max(0.0, now_s() - row['began']):.0f} s"
-    return row["harness"], row["activity"], row["current_step"], age, row["attempt"], row["cause"]
+    name = f"{row['supervisor']}: {row['harness']}" if row["supervisor"] else row["harness"]
+    return name, row["activity"], row["current_step"], age, row["attempt"], row["cause"]
 
 
 def _facts(event: Mapping[str, Any]) -> Mapping[str, Any]:

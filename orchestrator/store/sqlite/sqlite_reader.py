@@ -116,6 +116,13 @@ _SCAN = (
     "SELECT seq, harness, epoch, attempt, step, time_us, kind, body FROM records "
     "WHERE seq BETWEEN :first AND :last AND (:harness IS NULL OR harness = :harness) ORDER BY seq"
 )
+_SUPERVISION = (
+    "SELECT r.seq, coalesce(h.name, ''), "
+    "CASE WHEN json_valid(r.body) THEN coalesce(r.body ->> '$.supervisor', '') ELSE '' END, "
+    "CASE r.kind WHEN 'supervisor' THEN r.body ELSE '' END "
+    "FROM records r {hint} LEFT JOIN harnesses h ON h.id = r.harness "
+    f"WHERE {IS_EVENT} AND kind IN ('started', 'supervisor') AND r.seq > ? ORDER BY r.seq"
+)
 ScannedRow: TypeAlias = tuple[int, int, int, int, int, int, str, str]
 """`seq`, number of the harness, epoch, attempt, step, `time_us`, kind and body of a record."""
 
@@ -370,6 +377,19 @@ class SqliteReader:
             rows = db.execute(records_of(kinds), (name, self._number(db, name), *kinds, limit)).fetchall()
         records = [Record(*row) for row in rows]
         return [evolve(one, body=reveal_body(self._cipher, one.kind, one.body)) for one in records]
+
+    def supervision(self, *, after: int = 0) -> list[tuple[int, str, str, str]]:
+        """Return the records of supervisors and of starts with `seq > after`; see `SupervisionReader`."""
+        with self._reading() as db:
+            is_indexed = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'event_records'").fetchone()
+            hint = "NOT INDEXED" if after or not is_indexed else "INDEXED BY event_records"
+            return db.execute(_SUPERVISION.format(hint=hint), (after,)).fetchall()
+
+    def restarts(self) -> dict[str, list[float]]:
+        """Return the wall times of the restarts that each harness counts, seconds since 1970."""
+        with self._reading() as db:
+            rows = db.execute("SELECT name, supervision ->> '$.restarts' FROM harnesses WHERE supervision <> '{}'").fetchall()
+        return {name: decode(times) for name, times in rows if times}
 
     def records_between(self, name: str, kinds: Collection[str], after: int, until: int) -> list[Record]:
         """Return the records of these kinds of one harness with `after < seq <= until`, oldest first.

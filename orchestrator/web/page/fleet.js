@@ -3,12 +3,13 @@
 import { get } from "./api.js";
 import { el, shown, span, spark, virtual, words } from "./dom.js";
 
-const HEIGHT = 40;
+const HEIGHT = 40, SUPERVISORS_MS = 2000;
 const HEADS = ["Harness", "Status", "Step", "Attempt", "This step", "p95", "Rate", "Pace", "Last step, or why"];
 const NUMBERS = [2, 3, 4, 5, 6];
 const SORTS = {
   "worst first": (a, b) => a.rank - b.rank || byName(a, b),
   "as a tree": null,
+  "by supervisor": null,
   "by name": (a, b) => byName(a, b),
   "by steps": (a, b) => b.current_step - a.current_step,
   "by attempts": (a, b) => b.attempt - a.attempt || byName(a, b),
@@ -30,7 +31,14 @@ export async function fleetView(main, fleet) {
   const grid = el("div", { class: "grid", role: "table", "aria-label": "Fleet", tabindex: "0" }, el("div", { role: "rowgroup" }, head), body);
   main.replaceChildren(el("h2", {}, "Fleet"), el("div", { class: "filters" }, search, status, sort, count), grid);
   let paces = {}, asked = "";
-  const list = virtual(grid, body, HEIGHT, (row) => line(row, paces[row.harness], sort.value === "as a tree" ? row.depth ?? 0 : 0));
+  const list = virtual(grid, body, HEIGHT, (row) => row.is_supervisor ? supervisorLine(row) : line(row, paces[row.harness], SORTS[sort.value] ? 0 : row.depth ?? 0));
+  let supervisors = [], asked_at = -Infinity;
+  const askSupervisors = async () => {
+    if (sort.value !== "by supervisor" || performance.now() - asked_at < SUPERVISORS_MS) return;
+    asked_at = performance.now();
+    supervisors = await get("supervisors");
+    choose();
+  };
 
   const choose = () => {
     const text = search.value.toLowerCase(), all = [...fleet.rows.values()];
@@ -42,7 +50,7 @@ export async function fleetView(main, fleet) {
     }
     count.textContent = `${rows.length.toLocaleString()} of ${all.length.toLocaleString()}`;
     grid.setAttribute("aria-rowcount", rows.length + 1);
-    list.show(SORTS[sort.value] ? rows.sort(SORTS[sort.value]) : tree(rows));
+    list.show(SORTS[sort.value] ? rows.sort(SORTS[sort.value]) : sort.value === "by supervisor" ? bySupervisor(rows, supervisors) : tree(rows));
   };
 
   const chosen = () => {
@@ -50,10 +58,12 @@ export async function fleetView(main, fleet) {
     // The same row looks different in a tree.
     for (const [name, row] of fleet.rows) fleet.rows.set(name, { ...row });
     choose();
+    asked_at = -Infinity;
+    askSupervisors().catch(() => {});
   };
 
   const askPaces = async () => {
-    const rows = list.range().slice(0, 80);
+    const rows = list.range().filter((row) => !row.is_supervisor).slice(0, 80);
     const key = rows.map((row) => `${row.harness} ${row.current_step}`).join();
     if (!rows.length || key === asked) return;
     asked = key;
@@ -78,9 +88,10 @@ export async function fleetView(main, fleet) {
   choose();
   return async () => {
     const focused = document.activeElement?.dataset?.harness;
+    await askSupervisors();
     if (fleet.isNew) choose();
     if (focused && fleet.rows.has(focused)) list.node(fleet.rows.get(focused))?.focus({ preventScroll: true });
-    for (const row of list.range()) list.node(row)?.age();
+    for (const row of list.range()) list.node(row)?.age?.();
     await askPaces();
   };
 }
@@ -100,6 +111,31 @@ function tree(rows) {
     stack.push(...(below.get(row.harness) ?? []).sort(byName).reverse().map((child) => [child, depth + 1]));
   }
   return found;
+}
+
+// Supervisors, each above the harnesses below it; those without one come first.
+function bySupervisor(rows, supervisors) {
+  const below = new Map();
+  for (const row of rows) {
+    const path = row.supervisor ?? "";
+    if (!below.has(path)) below.set(path, []);
+    below.get(path).push(row);
+  }
+  const found = (below.get("") ?? []).sort(byName);
+  for (const row of found) row.depth = 0;
+  for (const each of supervisors) {
+    const depth = each.supervisor.split("/").length;
+    found.push({ ...each, is_supervisor: true, depth: depth - 1, harness: `${each.supervisor}/` });
+    for (const row of (below.get(each.supervisor) ?? []).sort(byName)) { row.depth = depth; found.push(row); }
+  }
+  return found;
+}
+
+function supervisorLine(row) {
+  const name = row.supervisor.split("/").at(-1), limit = `${row.restarts} of ${row.intensity} restarts in ${span(row.period_s)}`;
+  return el("div", { class: "row", role: "row", tabindex: "-1", "data-harness": row.harness }, [
+    `${"\u2003".repeat(row.depth)}${name}/`, words(row.activity ?? ""), "", "", "", "", "", "", `${words(row.strategy)}, ${limit}`,
+  ].map((cell, column) => el("div", { class: `cell ${NUMBERS.includes(column) ? "number" : ""}`, role: "cell" }, el("b", {}, cell))));
 }
 
 function line(row, pace, depth) {
