@@ -18,6 +18,7 @@ from orchestrator.errors import UsageError
 from orchestrator.events import EVENTS, stored_kinds
 from orchestrator.history.past_reader import find_harness
 from orchestrator.history.state_differences import between
+from orchestrator.history.supervision_tree import SupervisionTree
 from orchestrator.history.turn_transcripts import transcripts
 from orchestrator.kill_switch import KillSwitch
 from orchestrator.lifecycle import Status
@@ -30,7 +31,6 @@ from orchestrator.status import known_approvals, latched_names
 from orchestrator.status_lines import json_status, lives_in
 from orchestrator.store.rules.effect_rules import pruned
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
-from orchestrator.supervision_tree import SupervisionTree
 from orchestrator.text.json_text import stamp_us
 from orchestrator.text.step_lines import output_line
 from orchestrator.text.value_lines import step_fields

@@ -15,6 +15,7 @@ from orchestrator.cli.verb_options import USUAL, Common, Count, Name, StepNumber
 from orchestrator.codec import decode
 from orchestrator.errors import UsageError
 from orchestrator.history.past_reader import find_harness, pages
+from orchestrator.history.supervision_tree import SupervisionTree, SupervisorView
 from orchestrator.kill_switch import KillSwitch
 from orchestrator.lifecycle import Status
 from orchestrator.operating.kill_switch_orders import in_words
@@ -24,7 +25,6 @@ from orchestrator.status import At, look
 from orchestrator.status_lines import json_status, lives_in
 from orchestrator.store.rules.effect_rules import pruned
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
-from orchestrator.supervision_tree import SupervisionTree, SupervisorView
 from orchestrator.text.step_lines import step_line
 from orchestrator.text.terminal_text import CAUSE_WIDTH, one_line
 from orchestrator.text.value_lines import columns, json_line, json_pretty, stamp_us, step_fields

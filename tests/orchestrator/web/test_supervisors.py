@@ -11,8 +11,8 @@ import trio
 from harnesses.timing.clock import now_s
 from orchestrator import Backoff, MemoryStore, Orchestrator, SqliteStore
 from orchestrator.cli import main
+from orchestrator.history.supervision_tree import SupervisionTree
 from orchestrator.store import SqliteReader
-from orchestrator.supervision_tree import SupervisionTree
 from tests.orchestrator.scripted import Scripted, Steps
 from tests.orchestrator.web.asking import asking
 

@@ -93,7 +93,7 @@ class SupervisionTree:
         for harness, path in self.above().items():
             below.setdefault(path, []).append(harness)
         used = {part for path in below for part in _line(path)}
-        restarts = self._reader.restarts() if used else {}
+        restarts: Mapping[str, Collection[float]] = self._reader.restarts() if used else {}
         return [_view(path, self._specs.get(path, {}), below.get(path, ()), restarts, now) for path in sorted(used)]
 
 
