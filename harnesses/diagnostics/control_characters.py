@@ -10,9 +10,11 @@ import re
 
 _ACTIVE = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, except tabs and line feeds
-    r"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
-    r"\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # invisible, or changes the text direction
+    r"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff"
+    r"\uffa0\ufff0-\ufffb\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    # So far: invisible, or changes the text direction. The two selectors of how an emoji is drawn stay, but not in a row.
     r"\ud800-\udfff]"  # lone surrogates, which no file can hold
+    r"|(?<=[\ufe0e\ufe0f])[\ufe0e\ufe0f]"
 )
 
 

@@ -57,8 +57,8 @@ def columns(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]
         yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
 
 
-_FORMULA = ("=", "+", "-", "@")
-"""What a spreadsheet takes for a formula at the beginning of a cell. Source: OWASP, CSV Injection."""
+_FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20\u2212")
+"""What a spreadsheet takes for a formula at the beginning of a cell, in any width. Source: OWASP, CSV Injection."""
 
 
 def harmless(text: str) -> str:

@@ -11,6 +11,7 @@ import msgspec
 from attrs import define, field
 
 from harnesses.timing.clock import now_s
+from orchestrator.text.json_text import escape
 
 _FRESH_S = 0.5
 """Seconds for which what was read is told again."""
@@ -72,7 +73,7 @@ class Fleet:
                 row["began"] = known["began"]
             if row != known:
                 self._rows[name], self._versions[name] = row, self.version
-                self._lines[name] = msgspec.json.encode(row).decode()
+                self._lines[name] = escape(msgspec.json.encode(row).decode())
         self._read_at = time.monotonic()
 
 

@@ -9,6 +9,7 @@ import glob
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, wraps
 from pathlib import Path
@@ -28,6 +29,7 @@ from orchestrator.analysis.sources.store_source import StoreSource
 from orchestrator.errors import UsageError
 from orchestrator.store.file.open_files import is_beside_store, is_written
 from orchestrator.store.sqlite.sqlite_file import is_database
+from orchestrator.text.terminal_text import inert
 
 if TYPE_CHECKING:
     import polars
@@ -115,6 +117,7 @@ class Run:
         if name not in FRAMES and name != "records":
             raise UsageError(f"no frame {name!r}: expected one of records, {', '.join(FRAMES)}")
         self._make([name])
+        _display_inert()
         return flattened(self._db, name) if flatten else self._db.view(name)
 
     def polars(self, name: str, *, flatten: bool = False) -> polars.DataFrame:
@@ -318,3 +321,16 @@ def _is_parquet(place: Path) -> bool:
             return file.read(len(_PARQUET)) == _PARQUET
     except OSError as error:
         raise UsageError(f"{place} cannot be read: {error.strerror}; check its name and permissions") from error
+
+
+def _display_inert() -> None:
+    """Have IPython and notebooks display relations without characters that act on a terminal, hide or turn the line."""
+    module = sys.modules.get("IPython")
+    shell = module.get_ipython() if module is not None else None
+    if shell is not None:
+        from duckdb import DuckDBPyRelation
+
+        def display(relation: object, printer: Any, cycle: bool) -> None:
+            printer.text(inert(str(relation)))
+
+        shell.display_formatter.formatters["text/plain"].for_type(DuckDBPyRelation, display)

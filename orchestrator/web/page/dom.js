@@ -15,11 +15,11 @@ export function el(tag, attributes = {}, ...children) {
   return node;
 }
 
-// Characters that reorder or hide text are written out, as on a terminal.
-const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+// Characters that reorder or hide text are written out, as on a terminal: the same ones as in control_characters.py.
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\u{13430}-\u{1345f}\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}\ud800-\udfff]|(?<=[\ufe0e\ufe0f])[\ufe0e\ufe0f]/gu;
 
 export function shown(value) {
-  return String(value).replace(HIDDEN, (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return String(value).replace(HIDDEN, (mark) => `\\u${mark.codePointAt(0).toString(16).padStart(4, "0")}`);
 }
 
 export function pretty(value) {

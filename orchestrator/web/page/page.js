@@ -15,7 +15,7 @@ import { timelineView } from "./timeline.js";
 const PERIOD_MS = 1000;
 const main = document.getElementById("main"), count = document.getElementById("count");
 const fleet = { rows: new Map(), version: 0, isNew: false };
-let refresh = async () => {}, place = null, isBusy = false, isLost = false, isFolder = false;
+let refresh = async () => {}, place = null, looking = null, isLost = false, isFolder = false;
 
 // One view after the other: a slow one must not draw over the one that was asked for after it.
 function open() {
@@ -42,12 +42,21 @@ async function openNow() {
   else if (view === "coding") refresh = await codingView(main, decodeURIComponent(name), decodeURIComponent(tab ?? ""));
   else if (view === "h") refresh = await harnessView(main, decodeURIComponent(name), tab);
   else refresh = await needsView(main);
+  await lookAgain();
+}
+
+function look() {
+  if (!document.hidden) looking ??= lookNow().finally(() => { looking = null; });
+  return looking;
+}
+
+// What is being read was asked for before something changed: once more.
+async function lookAgain() {
+  await looking;
   await look();
 }
 
-async function look() {
-  if (isBusy || document.hidden) return;
-  isBusy = true;
+async function lookNow() {
   try {
     if (isFolder) return await refresh();
     const [run, needs, changed] = await Promise.all([get("run"), get("needs"), get(`fleet?since=${fleet.version}`)]);
@@ -64,13 +73,11 @@ async function look() {
   } catch (error) {
     if (!isLost) say(`Not up to date: ${error.message}`);
     isLost = true;
-  } finally {
-    isBusy = false;
   }
 }
 
 addEventListener("hashchange", open);
-addEventListener("ordered", look);
+addEventListener("ordered", lookAgain);
 document.addEventListener("visibilitychange", look);
 setInterval(look, PERIOD_MS);
 main.replaceChildren(el("p", { class: "soft" }, "Loading …"));

@@ -23,6 +23,8 @@ ANY = st.text(st.characters(exclude_categories=()))
         ("invoice\u202egpj.exe", "invoice\\u202egpj.exe"),
         ("\u2066\u2069\u200f\u061c", "\\u2066\\u2069\\u200f\\u061c"),
         ("\ud800", "\\ud800"),
+        ("\ufe01\U000e0041\U00013430", "\\ufe01\\ue0041\\u13430"),
+        ("\u2764\ufe0f\ufe0e\ufe0f", "\u2764\ufe0f\\ufe0e\\ufe0f"),
     ],
 )
 def test_what_could_move_the_cursor_or_turn_the_line_is_written_out(text: str, shown: str) -> None:

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,14 +31,20 @@ class Live:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
+    with open_browser() as opened:
+        yield opened
+
+
+@contextmanager
+def open_browser() -> Generator[Any]:
+    """Give a browser; skips the test where there is none."""
     program = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, PROGRAMS)), None)
     if program is None:
         pytest.skip("no Chromium: install the package chromium, or name a program in $CHROMIUM")
     api = pytest.importorskip("playwright.sync_api", reason="no Playwright: install it with the extra test")
     with api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield opened
-        opened.close()
+        with playwright.chromium.launch(executable_path=program, args=["--no-sandbox"]) as opened:
+            yield opened
 
 
 @pytest.fixture
@@ -57,7 +63,7 @@ def live(tmp_path: Path) -> Iterator[Live]:
 
 
 @contextmanager
-def serving(store: Path, env: dict[str, str]) -> Iterator[str]:
+def serving(store: Path, env: dict[str, str]) -> Generator[str]:
     """Give the address of the page about a store."""
     command = [sys.executable, "-m", "orchestrator", "serve", "--store", str(store)]
     server = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True)

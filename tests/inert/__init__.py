@@ -1,0 +1,1 @@
+"""Whether text from agents and markets stays text on every surface: `python -m tests.inert`."""

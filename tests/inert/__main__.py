@@ -1,0 +1,43 @@
+"""Put payloads through every surface, and print what was active: `python -m tests.inert [COUNT]`, 10,000 by default."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.inert.payloads import payloads, together
+from tests.inert.proof import Proof, prove
+from tests.orchestrator.web.conftest import open_browser
+
+_AT_ONCE = 250
+"""Texts of one store: what the surfaces show at once."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.inert", description=__doc__)
+    parser.add_argument("count", nargs="?", type=int, default=10_000)
+    parser.add_argument("--each", type=int, default=4, help="payloads of one text (default: 4)")
+    options = parser.parse_args()
+    texts = together(payloads(options.count), options.each)
+    proof, began = Proof(), time.monotonic()
+    with open_browser() as browser:
+        for first in range(0, len(texts), _AT_ONCE):
+            with tempfile.TemporaryDirectory() as folder:
+                prove(texts[first : first + _AT_ONCE], Path(folder), browser, proof)
+            done, active = min(len(texts), first + _AT_ONCE), sum(map(len, proof.active.values()))
+            print(f"{done} of {len(texts)} texts, {active} active, {time.monotonic() - began:.0f} s", file=sys.stderr)
+    print(f"{'surface':44} {'outputs':>7} {'texts shown':>14} {'active':>6}")
+    for surface, outputs in proof.outputs.items():
+        found = proof.active[surface]
+        print(f"{surface:44} {outputs:7} {len(proof.shown[surface]):14} {len(found):6}  {'; '.join(found[:2])[:200]}")
+    shown = len(set[int]().union(*proof.shown.values()))
+    print(f"{options.count} payloads in {len(texts)} texts, {shown} of them shown, on {len(proof.outputs)} surfaces")
+    print(f"{len(proof.wrong)} surfaces with something active")
+    return 1 if proof.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
