@@ -45,6 +45,6 @@ def newest_first(answer: Any) -> list[Any]:
 
 
 def found_records(answer: Any) -> list[dict[str, Any]]:
-    """Return the records that a search has found."""
-    found: list[dict[str, Any]] = answer["found"]
-    return found
+    """Return the records that a search has found, and at their end where it goes on, if it has not looked at all."""
+    before = answer["before"]
+    return [*answer["found"], *([] if before is None else [{"before": before, "what": "older records are not searched yet"}])]

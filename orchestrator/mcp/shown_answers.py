@@ -136,11 +136,15 @@ def page_of(value: Any, skip: int) -> Page:
 _CUT = 'what is cut is marked "… (N characters)" or "… (N more)": name that part with `path` to have it whole'
 
 
+_MORE = "…"
+"""The name of the field that stands for those that are left out."""
+
+
 def _fields(fields: Mapping[str, Any], skip: int) -> Page:
     wanted = dict(list(fields.items())[skip:])
     fitted: dict[str, Any] = fit(wanted, MOST)
-    shown = {name: one for name, one in fitted.items() if name in wanted}
-    is_cut = any(wanted[name] != one for name, one in shown.items())
+    shown = {name: one for name, one in fitted.items() if name != _MORE}
+    is_cut = any(name not in wanted or wanted[name] != one for name, one in shown.items())
     return Page(shown, _rest("fields", skip, len(shown), len(fields), is_cut=is_cut))
 
 
@@ -180,7 +184,7 @@ def fit(value: Any, room: int) -> Any:
         fields = {_short(name): one for name, one in cast(dict[str, Any], value).items()}
         shares = _shares({name: _size(one) + len(name) + 4 for name, one in fields.items()}, room)
         cut = {name: fit(one, max(shares[name] - len(name) - 4, _LEAST)) for name, one in fields.items() if name in shares}
-        return cut if len(cut) == len(fields) else {**cut, "…": f"({len(fields) - len(cut)} more)"}
+        return cut if len(cut) == len(fields) else {**cut, _MORE: f"({len(fields) - len(cut)} more)"}
     if _is_list(value):
         return _fit_list(value, room)
     text = value if isinstance(value, str) else json_line(value)

@@ -46,10 +46,8 @@ _CALLED = {"name": "harness"}
 _NOT_ASKED = frozenset({"by", "since"})
 """Options and fields that are no arguments: this server gives them, or has no use for them."""
 WINDOW = (
-    Argument("path", "only this part of `data`, such as `0/input`; also to have whole what was cut"),
-    Argument(
-        "skip", "so many entries of a list, fields of an object or characters of a text are left out at the beginning", WHOLE
-    ),
+    Argument("path", "only this part of `data`, such as `0/input`"),
+    Argument("skip", "so many entries, fields or characters are left out at the beginning", WHOLE),
 )
 """What every tool that reads takes."""
 STORE = Argument("store", "which store, as `stores` lists it", is_required=True)
@@ -241,7 +239,8 @@ READS = (
     _reads(
         "search",
         "/search",
-        "The newest records that have a text, with a piece of each.",
+        "The newest records that have a text, with a piece of each. Where the last entry is a `before`, a call with it "
+        "goes on with older ones.",
         shape=shapes.found_records,
         required="text",
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import trio
 from cyclopts import Parameter
 
 from harnesses.errors import NotReady
+from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.verb_options import USUAL, Common, Words
 from orchestrator.errors import UsageError
@@ -47,6 +49,8 @@ def mcp(
         raise UsageError(str(error)) from error
     orders = allowed_orders(filter(None, (word.strip() for word in allow_orders.split(","))))
     tools = ToolBox(Path(place or common.store_path), orders, content)
+    if sys.stdin.isatty():
+        streams.say("mcp: an agent is to start this, and talks to it over standard input and output; Ctrl-C ends it")
     # Nothing is left behind when it ends at once, and a thread that waits for standard input would keep it from ending.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)

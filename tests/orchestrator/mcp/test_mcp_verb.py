@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import signal
 import subprocess
 import sys
@@ -10,12 +11,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
 
+from orchestrator.cli import main
 from orchestrator.mcp.analysis_route import QUESTIONS
-from orchestrator.mcp.supervision_tools import FOR_ALL, ORDERS, WORDS
+from orchestrator.mcp.supervision_tools import FOR_ALL, ORDERS, WORDS, allowed_orders
 from orchestrator.mcp.tool_box import ToolBox
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from tests import ROOT
@@ -182,17 +185,37 @@ def test_a_persons_word_is_allowed_by_name_alone() -> None:
     assert set(WORDS) - set(FOR_ALL) == {"approve", "deny", "reopen", "settle"}
 
 
-def test_standard_output_has_the_protocol_only_even_when_there_is_none(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "orchestrator", "mcp", str(tmp_path / "run.db")]
-    started = [
-        subprocess.Popen([*words, *more], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        for more in ([], ["--allow-orders", "pauze"])
+def test_standard_output_has_the_protocol_only_and_clients_of_the_first_handshake_are_served(marked: Path) -> None:
+    words = [sys.executable, "-m", "orchestrator", "mcp", str(marked)]
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "old", "version": "1"}}
+    asked = [
+        {"id": 1, "method": "initialize", "params": client},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "budgets", "arguments": {}}},
     ]
-    said = [program.communicate() for program in started]
+    lines = "".join(json.dumps({"jsonrpc": "2.0", **one}) + "\n" for one in asked)
+    with subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        program.stdin.write(lines.encode())
+        program.stdin.flush()
+        answers = [json.loads(program.stdout.readline()) for _ in range(2)]
+        program.stdin.close()
+        rest = program.stdout.read()
 
-    assert [program.returncode for program in started] == [0, 2]
-    assert [output for output, _ in said] == [b"", b""]
-    assert b"did you mean 'pause'?" in said[1][1]
+    assert [answer["id"] for answer in answers] == [1, 2]
+    assert "needs" in answers[0]["result"]["instructions"]
+    assert json.loads(answers[1]["result"]["content"][0]["text"])["data"]
+    assert (rest, program.returncode) == (b"", 0)
+
+
+def test_an_order_that_is_none_is_refused_before_anything_is_served(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mcp", "--allow-orders", "pause,pauze"]) == 2
+    output = capsys.readouterr()
+
+    assert output.out == ""
+    assert "--allow-orders: expected one of all, pause, " in output.err
+    assert output.err.endswith("got 'pauze'; did you mean 'pause'?\n")
 
 
 def test_a_store_that_comes_to_be_later_is_told_of(tmp_path: Path, marked: Path) -> None:
@@ -201,6 +224,28 @@ def test_a_store_that_comes_to_be_later_is_told_of(tmp_path: Path, marked: Path)
 
     (tmp_path / "run.db").write_bytes(marked.read_bytes())
     assert not box.call("status", {}).is_error
+    box.close()
+
+
+def test_a_persons_word_and_a_budget_need_no_program_and_are_on_record_as_given_by_mcp(marked: Path, tmp_path: Path) -> None:
+    copytree(marked.parent, tmp_path / "copy")
+    box = ToolBox(tmp_path / "copy" / "run.db", allowed_orders(["settle", "deny", "budgets"]))
+
+    def data(tool: str, **given: Any) -> Any:
+        return json.loads(box.call(tool, given).text)["data"]
+
+    (request,) = data("approvals")
+    (effect,) = data("effects")
+    assert data("deny", id=request["id"], reason="no")["changed"]
+    assert data("settle", **{"harness": "writing", "key": effect["key"], "as": "not-done", "reason": "seen"})["changed"]
+    assert data("set_budget", pool="harness/writing", limits={"tokens": 20})["by"] == "mcp"
+
+    assert (data("approvals"), data("effects")) == ([], [])
+    (denied,) = (one for one in data("approvals", all=True) if one["id"] == request["id"])
+    assert (denied["standing"], denied["by"]) == ("denied", "mcp")
+    assert [(one["order"], one["by"]) for one in data("history", harness="writing") if one["kind"] == "ordered"] == [
+        ("settle", "mcp")
+    ]
     box.close()
 
 
