@@ -1,8 +1,9 @@
-"""The dashboard for Grafana asks only for what a program really serves, and is put together as Grafana expects."""
+"""The dashboard for Grafana and the rules for Prometheus ask only for what a program really serves."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,20 +11,28 @@ from typing import Any
 
 import promql_parser
 import pytest
+import trio
 from prometheus_client.parser import text_string_to_metric_families
 
+from harnesses import Agent, Usage
 from harnesses.budgets.budget import Budget
 from orchestrator import OrchestratorError
 from tests import ROOT
 from tests.orchestrator.control.asked import ask, controlled
-from tests.orchestrator.scripted import Scripted
+from tests.orchestrator.scripted import Scripted, Steps
 from tests.orchestrator.telemetry.recorded import busy
 
 DASHBOARD: dict[str, Any] = json.loads((ROOT / "examples/grafana/orchestrator.json").read_text(encoding="utf-8"))
 PANELS: list[dict[str, Any]] = DASHBOARD["panels"]
 TARGETS = [(panel["title"], target) for panel in PANELS for target in panel.get("targets", ())]
+yaml: Any = pytest.importorskip("yaml")  # comes with mkdocs
+RULES: list[dict[str, Any]] = [
+    rule
+    for group in yaml.safe_load((ROOT / "examples/prometheus/orchestrator.rules.yml").read_text(encoding="utf-8"))["groups"]
+    for rule in group["rules"]
+]
 KNOWN_PANELS = {"row", "stat", "timeseries", "table", "bargauge"}
-OF_PROMETHEUS = {"instance"}
+OF_PROMETHEUS = {"instance", "job"}
 """Labels that Prometheus adds itself."""
 
 
@@ -42,6 +51,21 @@ def selectors(node: Any) -> Iterator[Any]:
             yield from selectors(child)
 
 
+class Halted(Scripted):
+    """Asks its agent, and waits without doing its work."""
+
+    halted = "the venue is closed"
+
+
+async def asks(harness: Scripted) -> Steps:
+    async def work(run: Any) -> str:
+        run.charge(Usage(input_tokens=900, output_tokens=40))
+        return "done"
+
+    yield 1, await harness.run_agent(Agent(work, reports=["tokens"]), "work")
+    await trio.sleep_forever()
+
+
 @pytest.fixture
 async def served(tmp_path: Path) -> dict[str, set[str]]:
     """The names of the numbers that a program serves, and the labels that each has."""
@@ -49,8 +73,12 @@ async def served(tmp_path: Path) -> dict[str, set[str]]:
     try:
         async with controlled(tmp_path / "run.db", budget=Budget(steps=100)) as orchestrator:
             orchestrator.start(Scripted(busy), name="a")
+            halted = orchestrator.start(Halted(asks), name="halted")
             await orchestrator.handles[0].wait()
+            async for _ in halted.steps():
+                break
             said = await ask(orchestrator.beside.control_path, "GET", "/metrics")
+            halted.stop(0)
     except* OrchestratorError:
         pass
     for family in text_string_to_metric_families(said.body.decode()):
@@ -68,6 +96,22 @@ async def test_every_expression_names_only_what_is_served(served: dict[str, set[
             matched = {matcher.name for matcher in vector.matchers.matchers}
             assert vector.name in served, f"{title}: {vector.name} is not served"
             assert matched <= served[vector.name] | OF_PROMETHEUS, f"{title}: {vector.name} has no such label"
+
+
+async def test_every_rule_names_only_what_is_served_and_tells_only_labels_that_it_keeps(served: dict[str, set[str]]) -> None:
+    assert len({rule["alert"] for rule in RULES}) == len(RULES)
+    for rule in RULES:
+        named = list(selectors(promql_parser.parse(rule["expr"])))
+
+        assert named, rule["alert"]
+        for vector in named:
+            matched = {matcher.name for matcher in vector.matchers.matchers}
+            assert vector.name in {*served, "up"}, f"{rule['alert']}: {vector.name} is not served"
+            assert matched <= served.get(vector.name, set()) | OF_PROMETHEUS, rule["alert"]
+        kept = {name for by in re.findall(r"by \(([^)]*)\)", rule["expr"]) for name in by.split(", ")} or OF_PROMETHEUS
+        said = " ".join(rule["annotations"].values())
+        assert set(re.findall(r"\$labels\.(\w+)", said)) <= kept, rule["alert"]
+        assert rule["labels"]["severity"] in ("warning", "critical")
 
 
 async def test_what_is_served_is_looked_at(served: dict[str, set[str]]) -> None:
