@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from orchestrator.restart import Backoff, Intensity, Restart, Strategy
     from orchestrator.runtime.supervisor import Supervisor
     from orchestrator.store import MemoryStore, SqliteStore, Store
+    from orchestrator.workers.run_workers import run_workers
 else:
     __getattr__, __dir__ = _lazy(
         __name__,
@@ -46,6 +47,7 @@ else:
             "orchestrator.restart": "Backoff Intensity Restart Strategy",
             "orchestrator.runtime.supervisor": "Supervisor",
             "orchestrator.store": "MemoryStore SqliteStore Store",
+            "orchestrator.workers.run_workers": "run_workers",
         },
     )
 
@@ -80,4 +82,5 @@ __all__ = [
     "Supervisor",
     "UnknownHarness",
     "UsageError",
+    "run_workers",
 ]

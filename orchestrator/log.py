@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO, Protocol, TextIO
 
 import trio
 
@@ -24,7 +24,6 @@ from harnesses.redaction.redactor import may_hold_secret, redact
 from orchestrator.codec import decode, encode
 from orchestrator.errors import UsageError
 from orchestrator.log_file import is_stream, open_target
-from orchestrator.recording.recorder import Recorder
 from orchestrator.records import HEADER as HEADER
 from orchestrator.records import Record
 from orchestrator.store.store_capabilities import path_of
@@ -36,6 +35,19 @@ from orchestrator.text.terminal_text import one_line
 
 _PAGE = 1000
 _TAIL_BYTES = 1 << 20
+
+
+class News(Protocol):
+    """Whoever knows when there are new records: the recorder, in a program that writes them itself."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more is written."""
+        ...
+
+    async def wait_news(self, after: int) -> None:
+        """Wait until there is a record after this one, or nothing more is written."""
+        ...
 
 
 class LogFollower:
@@ -67,7 +79,7 @@ class LogFollower:
         self._processors = processors
         self._put = line_writer(self._file, processors)
 
-    async def run(self, recorder: Recorder) -> None:
+    async def run(self, recorder: News) -> None:
         """Write until the recorder has ended and its last record is written. Shielded, so that the log is complete.
 
         If the log can no longer be written, a message goes to stderr and it stops. The run is unaffected; the next run writes
@@ -85,7 +97,7 @@ class LogFollower:
                         self._file.close()
                 self._ended.set()
 
-    async def _follow(self, recorder: Recorder) -> None:
+    async def _follow(self, recorder: News) -> None:
         while True:
             ended = recorder.ended
             while await self._write_page():

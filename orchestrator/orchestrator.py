@@ -441,6 +441,15 @@ class Orchestrator:
         self._shutdown.drain_s = seconds
 
     @property
+    def tells_signals(self) -> bool:
+        """Whether a signal that stops the harnesses is told on standard error; can be set."""
+        return self._shutdown.tells_signals
+
+    @tells_signals.setter
+    def tells_signals(self, tells: bool) -> None:
+        self._shutdown.tells_signals = tells
+
+    @property
     def signalled(self) -> int | None:
         """The number of the signal that ended the run, if one did."""
         return self._shutdown.signalled

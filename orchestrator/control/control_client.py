@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from attrs import frozen
 
-from orchestrator.control.socket_places import address_of, sockets, user_of
+from orchestrator.control.socket_places import address_of, run_of, sockets, user_of
 from orchestrator.errors import UsageError
 
 LIMITS = "limits"
@@ -33,6 +33,8 @@ class Reply:
 
     status: int
     text: str
+    run: str = ""
+    """Name of the program's run."""
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -182,4 +184,4 @@ def _ask(path: Path, owner: int, method: str, target: str, body: bytes, wait_s: 
     with closing(_Connection(path, owner, wait_s)) as connection:
         connection.request(method, target, body or None)
         response = connection.getresponse()
-        return Reply(response.status, response.read().decode("utf-8", errors="replace"))
+        return Reply(response.status, response.read().decode("utf-8", errors="replace"), run_of(path))

@@ -42,7 +42,7 @@ def open_socket(store: Path, run: str) -> socket.socket:
         UsageError: its address is too long for this system.
     """
     for path in sockets(store):
-        if not is_alive(store, _run_of(path), sweep=False):
+        if not is_alive(store, run_of(path), sweep=False):
             path.unlink(missing_ok=True)
     path = socket_path(store, run)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -164,7 +164,8 @@ def _prefix(store: Path) -> str:
     return f"{name}.control-"
 
 
-def _run_of(path: Path) -> str:
+def run_of(path: Path) -> str:
+    """Return the name of the run that a socket is of."""
     return path.name.rpartition("-")[2]
 
 

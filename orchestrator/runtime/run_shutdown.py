@@ -29,6 +29,8 @@ class RunShutdown:
 
     _children: Mapping[str, Child]
     drain_s: float
+    tells_signals: bool = True
+    """Whether signals are told on standard error."""
     cause: str | None = None
     """Why everything has to end; harnesses started from then on do not run."""
     lost: StoreLost | None = None
@@ -61,12 +63,16 @@ class RunShutdown:
         name = signal.Signals(number).name
         if self.signalled is None:
             self.signalled = number
-            say(f"{name}: stopping within {self.drain_s:g} s; a second signal cancels at once")
+            self._say(f"{name}: stopping within {self.drain_s:g} s; a second signal cancels at once")
             self.stop(self.drain_s, name)
         else:
-            say(f"{name} again: cancelling")
+            self._say(f"{name} again: cancelling")
             self.abort(f"{name} again")
         self.body.cancel()
+
+    def _say(self, text: str) -> None:
+        if self.tells_signals:
+            say(text)
 
     async def stop_after(self, deadline_s: float, grace_s: float) -> None:
         """Stop everything when the run's deadline has passed."""

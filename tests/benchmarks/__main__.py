@@ -17,6 +17,7 @@ from tests.benchmarks.models import model_rounds, model_streams
 from tests.benchmarks.observing import observing
 from tests.benchmarks.questions import questions
 from tests.benchmarks.redaction import redaction
+from tests.benchmarks.sharing import workers
 from tests.benchmarks.travel import travel
 from tests.benchmarks.watching import watching
 
@@ -33,6 +34,7 @@ MEASURES = {
     "redaction": redaction,
     "travel": travel,
     "watching": watching,
+    "workers": workers,
 }
 
 

@@ -50,7 +50,10 @@ PAGES: Mapping[str, ApiPage] = {
     "orchestrator": ApiPage(
         "Orchestrator",
         "Running many harnesses side by side.",
-        {"orchestrator": "Orchestrator Handle Outcome OutcomeKind Status Restart Intensity Backoff Strategy Supervisor Pool"},
+        {
+            "orchestrator": "Orchestrator Handle Outcome OutcomeKind Status Restart Intensity Backoff Strategy Supervisor Pool "
+            "run_workers",
+        },
     ),
     "store": ApiPage(
         "Store",

@@ -121,6 +121,7 @@ BESIDE = {
     "telemetry": (),
     "text": (),
     "web": ("site", "site_routes"),
+    "workers": ("run_workers", "worker_pool"),
 }
 CHAPTERS = (
     Chapter(("harnesses",), ("base", "loop"), own_only=True),

@@ -17,6 +17,7 @@ from orchestrator.cli.operate.message_verbs import message_of, read_message
 from orchestrator.cli.verb_options import USUAL, Common, Name, Seconds, WordsOrDash, print_all
 from orchestrator.codec import encode
 from orchestrator.control.control_client import Reply, ask_all, order, question
+from orchestrator.control.metrics_of_all import merged
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.history.past_reader import find_harness
 from orchestrator.lifecycle import ENDED, Status
@@ -215,7 +216,7 @@ def metrics(*, common: Common = USUAL) -> int:
         reader.last_seq()  # refuses what is not there, and what is no store
         is_owned = any(record.owned for record in reader.harnesses())
         replies = list(ask_all(reader.path, "GET", "/metrics"))
-        text = _text_of(replies, store) if replies else _stored_text(reader)
+        text = _text_of(replies) if replies else _stored_text(reader)
     if not replies:
         who = "the program that runs" if is_owned else "no program runs"
         streams.say(f"{who} on {store}{' takes no questions' if is_owned else ''}: this is what its records tell")
@@ -231,13 +232,11 @@ def _stored_text(reader: SqliteReader) -> str:
     return text_of(families(stored_snapshot(reader))).decode()
 
 
-def _text_of(replies: list[Reply], store: str) -> str:
+def _text_of(replies: list[Reply]) -> str:
     for reply in replies:
         if reply.status != 200:
             raise UsageError(str(reply.fields.get("error") or reply.text))
-    if len(replies) > 1:
-        streams.say(f"{len(replies)} programs run on {store}: these are the numbers of one; each has its own `--metrics`")
-    return replies[0].text
+    return replies[0].text if len(replies) == 1 else merged({reply.run: reply.text for reply in replies})
 
 
 def _json_lines(text: str) -> Iterator[str]:

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from decimal import InvalidOperation
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
@@ -72,6 +72,21 @@ class RunFile:
     """Keyword arguments of `Orchestrator`."""
     groups: Groups = field(factory=Groups)
     alerts: Alerts = field(factory=Alerts)
+
+    def only(self, names: Collection[str]) -> RunFile:
+        """Return the file with these harnesses alone, as far as it has them."""
+        return attrs.evolve(self, harnesses=tuple(one for one in self.harnesses if one.config.name in names))
+
+    def together(self) -> tuple[tuple[str, ...], ...]:
+        """Return the names of harnesses that one process has to run: those that are restarted together."""
+        if self.options.get("strategy", Strategy.ONE_FOR_ONE) is not Strategy.ONE_FOR_ONE:
+            return (tuple(one.config.name for one in self.harnesses),)
+        found: dict[tuple[str, str], list[str]] = {}
+        for one in self.harnesses:
+            top = self.groups.top(one.supervisor)
+            key = ("harness", one.config.name) if top is None else ("supervisor", top)
+            found.setdefault(key, []).append(one.config.name)
+        return tuple(map(tuple, found.values()))
 
 
 @frozen

@@ -73,14 +73,16 @@ class Result:
         return of_run(self.outcomes.values(), codes, self.signalled)
 
 
-def report(result: Result, *, quiet: bool, file: Path, store: Path, tracebacks: bool = False) -> int:
+def report(result: Result, *, quiet: bool, file: Path, store: Path, tracebacks: bool = False, is_worker: bool = False) -> int:
     """Say how the run ended and return the exit code.
 
     Args:
         tracebacks: whether to show those of errors whose message says what to do, too.
+        is_worker: whether the program above says how all harnesses ended.
     """
-    for text in failures(result.outcomes) if quiet else summary(result.outcomes):
-        say(for_store(text, store))
+    if quiet or not is_worker:
+        for text in failures(result.outcomes) if quiet else summary(result.outcomes):
+            say(for_store(text, store))
     for error in result.besides:
         if isinstance(error, OrchestratorError):
             say(for_store(f"orchestrator: {one_line(str(error), 2000)}", store))
@@ -89,7 +91,7 @@ def report(result: Result, *, quiet: bool, file: Path, store: Path, tracebacks: 
         say(for_store(f"orchestrator: {one_line(line_of(script_error), 2000)}", store))
     for error in _all_errors(result) if tracebacks else _with_tracebacks(result):
         say(inert(crash_text(error)))
-    if not quiet:
+    if not quiet and not is_worker:
         for text in ways_on(result.outcomes, file, store):
             say(text)
     return result.code

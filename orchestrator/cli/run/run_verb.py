@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -24,11 +24,12 @@ from orchestrator.cli.run.companion import start_companion
 from orchestrator.cli.run.live_display import LiveTable, View, choose_view, follow
 from orchestrator.cli.run.run_file import read_run_file
 from orchestrator.cli.run.run_file_reload import RunningFile
-from orchestrator.cli.run.run_report import Result, report, say_error
+from orchestrator.cli.run.run_file_workers import Workers
+from orchestrator.cli.run.run_report import Result, report, say_error, ways_on
 from orchestrator.cli.run.service_manager import stay_alive, tell_manager
 from orchestrator.cli.run.watchdog import OUTSIDE_S, Watchdog
 from orchestrator.cli.std_streams import keep_talking, say
-from orchestrator.cli.verb_options import DEFAULT_STORE, USUAL, Common, FilePath, Seconds, WordsOrDash
+from orchestrator.cli.verb_options import DEFAULT_STORE, USUAL, Common, Count, FilePath, Seconds, WordsOrDash
 from orchestrator.control import control_server as serving
 from orchestrator.control.run_services import control_asked_for
 from orchestrator.errors import OrchestratorError, SystemTaskFailed, UsageError
@@ -41,6 +42,10 @@ from orchestrator.runtime.system_faults import system_fault
 from orchestrator.store.sqlite.sqlite_store import SqliteStore
 from orchestrator.telemetry.otlp_export import is_asked_for
 from orchestrator.text.command_hints import command
+from orchestrator.workers.placement import place
+from orchestrator.workers.run_workers import workers_of
+from orchestrator.workers.worker_channel import Begun, Report, WorkerChannel
+from orchestrator.workers.worker_program import ended
 
 _DRAIN_S = 10.0
 _MARGIN_S = 5.0 - OUTSIDE_S
@@ -59,8 +64,10 @@ def run(
     traces: Annotated[str | None, Parameter(metavar="URL")] = None,
     listen: Annotated[str | None, Parameter(metavar="HOST:PORT")] = None,
     open: bool = False,
+    workers: Annotated[str, Parameter(metavar="N")] = "1",
     quiet: bool = False,
     traceback: bool = False,
+    worker: Annotated[Count | None, Parameter(show=False)] = None,
     common: Common = USUAL,
 ) -> int:
     """Run a run file (.toml), a supervisor script or a program (.py).
@@ -85,6 +92,7 @@ def run(
         traces: send a span for each attempt, step and effect to a collector (default: what OTEL_* variables say, or none)
         listen: show the page of `orchestrator serve` there for as long as the run lasts
         open: the same, at any free port of this machine, and open it in a browser
+        workers: run the harnesses of a run file in so many processes, on one store; auto is one for each core
         quiet: report only failures
         traceback: show the traceback of every error, also of one whose message says what to do
     """
@@ -101,6 +109,8 @@ def run(
         is_store_given=bool(common.store),
         arguments=arguments,
         traceback=traceback,
+        workers=workers_of(workers),
+        channel=None if worker is None else WorkerChannel.open(worker),
     )
     return run_file(options)
 
@@ -126,6 +136,9 @@ class RunOptions:
     """Of a program: what follows `--`."""
     traceback: bool = False
     """Whether to show the traceback of an error that is explained, too."""
+    workers: int = 1
+    channel: WorkerChannel | None = None
+    """Of a worker: to the program that has started it."""
 
 
 @frozen(kw_only=True)
@@ -138,6 +151,8 @@ class Program:
     options: Mapping[str, Any] = field(factory=dict[str, Any])
     running: RunningFile | None = None
     """The run file; None for a script."""
+    groups: tuple[tuple[str, ...], ...] = ()
+    """Names of harnesses that stay in one process."""
     is_script: bool = False
 
 
@@ -166,24 +181,30 @@ def run_file(options: RunOptions) -> int:
             "remove them"
         )
     keep_talking()
+    channel = options.channel
     with _heed_signals() as phase:
         program = read_program(options.file, options)
         log = Path("/dev/stdout" if options.log == "-" else options.log) if options.log else program.log
         path = Path(options.store or program.store or DEFAULT_STORE)
-        if log is not None:
+        if log is not None and channel is None:
             _check_log(log, path)
         store = SqliteStore(path)
-        if not options.quiet:
-            say(f"recording in {store.path}")
-            if latched := in_words(KillSwitch(store.path)):
-                say(latched)
-        orchestrator, result = Orchestrator(store, log=log, **_keywords(program, options)), Result()
+        if channel is None:
+            if not options.quiet:
+                say(f"recording in {store.path}")
+                if latched := in_words(KillSwitch(store.path)):
+                    say(latched)
+            if program.running is not None:
+                program.running.tell_people(store.path)
+            if options.page:
+                start_companion("serve", "--store", str(store.path), *options.page)
+            if (code := _lead(program, store, log, options, phase)) is not None:
+                return code
+        orchestrator, result = Orchestrator(store, log=None if channel else log, **_keywords(program, options)), Result()
         orchestrator.tells_blocked = False  # the report does
-        if program.running is not None:
+        orchestrator.tells_signals = channel is None
+        if program.running is not None and channel is None:
             orchestrator.on_hangup = partial(program.running.reload, orchestrator)
-            program.running.tell_people(store.path)
-        if options.page:
-            start_companion("serve", "--store", str(store.path), *options.page)
         try:
             phase.in_trio = True
             trio.run(_run, program, orchestrator, store, options, phase, result)
@@ -193,12 +214,53 @@ def run_file(options: RunOptions) -> int:
             phase.in_trio = False
             store.close()
         result.outcomes |= {handle.name: handle.outcome for handle in orchestrator.handles if handle.outcome is not None}
+        tracebacks = options.traceback or wants_tracebacks()
         code = report(
-            result, quiet=options.quiet, file=options.file, store=path, tracebacks=options.traceback or wants_tracebacks()
+            result,
+            quiet=options.quiet,
+            file=options.file,
+            store=path,
+            tracebacks=tracebacks,
+            is_worker=channel is not None,
         )
+        if channel is not None:
+            said = tuple(ways_on(result.outcomes, options.file, path))
+            channel.tell(Report(ended=ended(orchestrator), code=code, said=said))
         if result.script_exit is not None:
             raise result.script_exit
         return code
+
+
+def _lead(program: Program, store: SqliteStore, log: Path | None, options: RunOptions, phase: _Phase) -> int | None:
+    """Run the harnesses in several workers, and return the exit code; None if there is work for one process only."""
+    shares = place(program.groups, options.workers)
+    if len(shares) < 2:
+        return None
+    names = {name for share in shares for name in share}
+    view = _open_view(store, lambda: names, lambda _: "", options)
+    workers = Workers(
+        file=options.file,
+        store=store,
+        shares=shares,
+        log=log,
+        words=_worker_words(options),
+        metrics=options.metrics or program.options.get("metrics"),
+        view=view,
+        quiet=options.quiet,
+    )
+    phase.in_trio = True
+    try:
+        return workers.run(lambda: phase.early)
+    finally:
+        phase.in_trio = False
+        store.close()
+
+
+def _worker_words(options: RunOptions) -> list[str]:
+    """Return the options of a worker, besides its share."""
+    drain = [] if options.drain_s is None else ["--drain", repr(options.drain_s)]
+    traces = [] if options.traces is None else ["--traces", options.traces]
+    return [*drain, *traces, *(["--quiet"] if options.quiet else []), *(["--traceback"] if options.traceback else [])]
 
 
 def _run_program(options: RunOptions) -> int:
@@ -223,6 +285,7 @@ def _check_plain(options: RunOptions) -> None:
         "--open" if "--open" in options.page else "--listen": options.page,
         "--quiet": options.quiet,
         "--store": options.is_store_given,
+        "--workers": options.workers > 1,
     }
     for name, given in ours.items():
         if given:
@@ -243,12 +306,25 @@ def read_program(file: Path, options: RunOptions) -> Program:
     if not file.is_file():
         raise UsageError(f"{file} is not there: expected a run file (.toml) or a supervisor script (.py); check the path")
     if file.suffix == ".py":
+        if options.workers > 1:
+            raise UsageError(
+                f"{file}: --workers is for run files (.toml): expected one, or a program that calls `orchestrator.run_workers`"
+            )
         return Program(supervise=read_script(file), is_script=True)
     read = read_run_file(file)
+    if options.channel is not None:
+        read = read.only(options.channel.share.names)
     find_modules_in(file.parent, Path.cwd())
     store = options.store or read.store or DEFAULT_STORE
     running = RunningFile.of(read, store)
-    return Program(supervise=running.supervise, store=read.store, log=read.log, options=read.options, running=running)
+    return Program(
+        supervise=running.supervise,
+        store=read.store,
+        log=read.log,
+        options=read.options,
+        running=running,
+        groups=read.together(),
+    )
 
 
 def _keywords(program: Program, options: RunOptions) -> dict[str, Any]:
@@ -256,6 +332,8 @@ def _keywords(program: Program, options: RunOptions) -> dict[str, Any]:
     asked = control_asked_for()
     wanted = serving.is_there() if asked is None else asked
     keywords: dict[str, Any] = {"drain_s": _DRAIN_S, "control": wanted, **program.options}
+    if options.channel is not None:
+        keywords.pop("metrics", None)  # the program above serves those of all workers
     if not serving.is_there() and asked is None and "control" not in program.options and not options.quiet:
         say(f"orchestrator: to pause and stop harnesses from outside, run `{install_command('control')}`")
     if options.drain_s is not None:
@@ -270,7 +348,10 @@ def _keywords(program: Program, options: RunOptions) -> dict[str, Any]:
 async def _run(
     program: Program, orchestrator: Orchestrator, store: SqliteStore, options: RunOptions, phase: _Phase, result: Result
 ) -> None:
-    view = _open_view(store, orchestrator, options)
+    def saying(name: str) -> str:
+        return next((handle.saying() for handle in orchestrator.handles if handle.name == name), "")
+
+    view = _open_view(store, lambda: {handle.name for handle in orchestrator.handles}, saying, options)
     watchdog = Watchdog(
         bound_s=orchestrator.drain_s + _MARGIN_S,
         again_s=_MARGIN_S,
@@ -284,7 +365,7 @@ async def _run(
             if view is not None:
                 views.start_soon(follow, view)
             views.start_soon(stay_alive)
-            await _supervise(program, orchestrator, phase, result)
+            await _supervise(program, orchestrator, phase, result, options.channel)
             views.cancel_scope.cancel()
     finally:
         tell_manager("STOPPING=1")
@@ -295,16 +376,22 @@ async def _run(
         result.signalled = orchestrator.signalled or watchdog.first
 
 
-async def _supervise(program: Program, orchestrator: Orchestrator, phase: _Phase, result: Result) -> None:
+async def _supervise(
+    program: Program, orchestrator: Orchestrator, phase: _Phase, result: Result, channel: WorkerChannel | None
+) -> None:
     """Run the program's `supervise` in its orchestrator, and note what failed."""
     failure: BaseException | None = None
     try:
         async with orchestrator:
             if phase.early is not None:
                 signal.raise_signal(phase.early)
+            if channel is not None:
+                channel.stop_with_program()
             tell_manager("READY=1")
             try:
                 await program.supervise(orchestrator)
+                if channel is not None:
+                    channel.tell(Begun())
             except Exception as error:
                 failure = error
                 raise
@@ -332,16 +419,11 @@ def _note_fault(result: Result, error: trio.TrioInternalError, orchestrator: Orc
         result.outcomes[handle.name] = Outcome(OutcomeKind.STOPPED, fault.told, handle.current_step, handle.attempt)
 
 
-def _open_view(store: SqliteStore, orchestrator: Orchestrator, options: RunOptions) -> View | None:
-    if options.quiet and not options.as_json:
+def _open_view(
+    store: SqliteStore, names: Callable[[], Collection[str]], saying: Callable[[str], str], options: RunOptions
+) -> View | None:
+    if options.channel is not None or (options.quiet and not options.as_json):
         return None
-
-    def saying(name: str) -> str:
-        return next((handle.saying() for handle in orchestrator.handles if handle.name == name), "")
-
-    def names() -> set[str]:
-        return {handle.name for handle in orchestrator.handles}
-
     view = choose_view(store, names, as_json=options.as_json, saying=saying)
     view.open()
     return view

@@ -156,6 +156,10 @@ class Groups:
         given = [limit for limit in limits if limit is not None]
         return reduce(Budget.min, given) if given else None
 
+    def top(self, supervisor: str | None) -> str | None:
+        """Return the uppermost supervisor above one, or it itself."""
+        return None if supervisor is None else [*_line(supervisor, self.supervisors)][-1]
+
     def check(self, option: str, name: str | None, where: str) -> None:
         """Refuse the name of a supervisor or pool that is not there.
 

@@ -1,0 +1,93 @@
+"""The program above the workers of a run file: what one process does for all of them, and what it says at the end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import trio
+from attrs import frozen
+
+from orchestrator.cli.exit_codes import ExitCode, of_run
+from orchestrator.cli.run.live_display import View, follow
+from orchestrator.cli.run.run_report import summary
+from orchestrator.cli.run.service_manager import stay_alive, tell_manager
+from orchestrator.cli.std_streams import say
+from orchestrator.control.metrics_of_all import serve_metrics
+from orchestrator.outcome import Outcome, OutcomeKind
+from orchestrator.store.sqlite.sqlite_store import SqliteStore
+from orchestrator.text.command_hints import for_store
+from orchestrator.workers.run_workers import lead
+from orchestrator.workers.worker_channel import Share
+from orchestrator.workers.worker_pool import WorkerPool
+
+
+@frozen(kw_only=True)
+class Workers:
+    """The workers of a run file."""
+
+    file: Path
+    store: SqliteStore
+    shares: Sequence[tuple[str, ...]]
+    log: Path | None
+    words: Sequence[str]
+    """Options of each worker."""
+    metrics: str | int | None
+    view: View | None
+    quiet: bool
+
+    def run(self, early: Callable[[], int | None]) -> int:
+        """Run them to their end, say how it came out, and return the exit code.
+
+        Args:
+            early: returns a signal that came before they could be started.
+        """
+        command = [sys.executable, "-m", "orchestrator", "run", str(self.file), "--store", str(self.store.path), *self.words]
+        pool = WorkerPool(
+            [Share(names=share) for share in self.shares], lambda descriptor: [*command, "--worker", str(descriptor)]
+        )
+        if not self.quiet:
+            counts = ", ".join(str(len(share)) for share in self.shares[:8])
+            say(f"{len(self.shares)} workers, with {counts}{' …' if len(self.shares) > 8 else ''} harnesses")
+        try:
+            trio.run(self._lead, pool, early)
+        finally:
+            tell_manager("STOPPING=1")
+            if self.view is not None:
+                with suppress(Exception):
+                    self.view.close()
+        if not self.quiet:
+            for text in self._told(pool):
+                say(for_store(text, self.store.path))
+        return _code(pool)
+
+    async def _lead(self, pool: WorkerPool, early: Callable[[], int | None]) -> None:
+        beside: list[Callable[[], Awaitable[object]]] = [stay_alive]
+        if self.view is not None:
+            beside.append(partial(follow, self.view))
+        if self.metrics is not None:
+            beside.append(partial(serve_metrics, self.store.path, self.metrics))
+        await lead(pool, self.store, self.log, beside, has_begun=lambda: tell_manager("READY=1"), early=early())
+
+    def _told(self, pool: WorkerPool) -> Iterator[str]:
+        """Yield how each harness ended, and what to do about it."""
+        ended = {one.name: one.outcome for report in pool.reports.values() for one in report.ended}
+        for number, share in enumerate(self.shares):
+            if number not in pool.reports:
+                lost = f"worker {number + 1} ended without a result"
+                ended |= {name: Outcome(OutcomeKind.STOPPED, lost, self._last_step(name)) for name in share}
+        yield from summary(ended)
+        yield from dict.fromkeys(line for report in pool.reports.values() for line in report.said)
+
+    def _last_step(self, name: str) -> int:
+        found = [record.current_step for record in self.store.harnesses() if record.name == name]
+        return found[0] if found else 0
+
+
+def _code(pool: WorkerPool) -> int:
+    """Return the exit code of the run: of those of the workers, the one that must not be overlooked."""
+    known = [ExitCode(code) for code in pool.codes.values() if code in {*ExitCode}]
+    return of_run((), known, pool.signalled)

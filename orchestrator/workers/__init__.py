@@ -1,0 +1,1 @@
+"""One run in several processes on one machine: which worker runs which harness, and keeping the workers alive."""

@@ -1,0 +1,152 @@
+"""The program above the workers: it starts them, starts one again that was killed, and passes signals on to all.
+
+A worker that was killed loses what its harnesses had in progress, and nothing that is recorded: its successor takes them over
+from their last recorded steps. One that ends by itself has said how its harnesses ended, and is not started again.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Sequence
+from random import random
+
+import msgspec
+import trio
+from attrs import define, field
+
+from orchestrator.errors import UsageError
+from orchestrator.restart import Again, Backoff, Intensity, Restart, decide, delay_s
+from orchestrator.text.terminal_text import say
+from orchestrator.workers.worker_channel import Begun, Report, Share, line_of, read_message
+
+_FAILED = 1
+"""Exit code of a worker that was given up."""
+_PART = 1 << 16
+
+
+def of_signal(number: int) -> int:
+    """Return the exit code of a program that a signal ended, as shells give it."""
+    return 128 + number
+
+
+@define(eq=False, repr=False)
+class WorkerPool:
+    """Runs one process for each share, and collects what they report.
+
+    Args:
+        shares: what each worker is to do.
+        command: returns the words that start a worker which inherits this descriptor.
+    """
+
+    shares: Sequence[Share]
+    command: Callable[[int], Sequence[str]]
+    intensity: Intensity = field(factory=Intensity)
+    """How often each worker is started again."""
+    backoff: Backoff = field(factory=Backoff)
+    reports: dict[int, Report] = field(factory=dict[int, Report])
+    """What each worker said at its end, by number from 0."""
+    codes: dict[int, int] = field(factory=dict[int, int])
+    """The exit code of each worker; 1 of one that was given up."""
+    signalled: int | None = None
+    """The first signal that was passed on."""
+    _processes: dict[int, trio.Process] = field(factory=dict[int, trio.Process])
+    _begun: set[int] = field(factory=set[int])
+    _all_begun: trio.Event = field(factory=trio.Event)
+
+    async def run(self) -> None:
+        """Run the workers until all have ended. Cancelled, it stops them as SIGTERM does, and waits for their end."""
+        async with trio.open_nursery() as nursery:
+            for number in range(len(self.shares)):
+                nursery.start_soon(self._keep, number)
+
+    async def wait_begun(self) -> None:
+        """Wait until each worker has started its harnesses, or has ended."""
+        await self._all_begun.wait()
+
+    @property
+    def processes(self) -> dict[int, int]:
+        """The process ids of the workers that run, by number."""
+        return {number: process.pid for number, process in self._processes.items()}
+
+    def pass_on(self, number: int) -> None:
+        """Send a signal that ends them to all workers; none is started again from then on."""
+        self.signalled = self.signalled or number
+        for process in self._processes.values():
+            process.send_signal(number)
+
+    async def _keep(self, number: int) -> None:
+        """Run one worker, again and again while it is killed."""
+        restarts: tuple[float, ...] = ()
+        try:
+            while True:
+                code = await self._live(number)
+                if number in self.reports or code >= 0 or self.signalled is not None:
+                    self.codes[number] = code if code >= 0 else of_signal(-code)
+                    return
+                name = f"worker {number + 1} was killed by {signal.Signals(-code).name}"
+                now = trio.current_time()
+                decision = decide(Restart.TRANSIENT, self.intensity, crashed=True, restarts=restarts, now=now)
+                if not isinstance(decision, Again):
+                    say(f"orchestrator: {name} once too often: it is given up; start the run again when the cause is gone")
+                    self.codes[number] = _FAILED
+                    return
+                restarts = decision.restarts
+                say(f"orchestrator: {name}; it is started again, and its harnesses go on from their last steps")
+                await trio.sleep(delay_s(self.backoff, len(restarts), random()))
+                if self.signalled is not None:
+                    self.codes[number] = of_signal(self.signalled)
+                    return
+        finally:
+            self._note_begun(number)
+
+    async def _live(self, number: int) -> int:
+        """Run one process to its end, and return its exit code, or the negative number of the signal that killed it."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            words = self.command(theirs.fileno())
+            try:
+                process = await trio.lowlevel.open_process(
+                    words, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), start_new_session=True
+                )
+            except OSError as error:
+                ours.close()
+                raise UsageError(f"worker {number + 1} cannot be started: {error}") from error
+        self._processes[number] = process
+        try:
+            async with trio.SocketStream(trio.socket.from_stdlib_socket(ours)) as stream:
+                await self._converse(number, stream)
+                return await process.wait()
+        finally:
+            await self._end(process)
+            del self._processes[number]
+
+    async def _converse(self, number: int, stream: trio.SocketStream) -> None:
+        """Tell a worker its share, and hear it until it says no more."""
+        received = bytearray()
+        try:
+            await stream.send_all(line_of(self.shares[number]))
+            while part := await stream.receive_some(_PART):
+                received += part
+                *lines, received = received.split(b"\n")
+                for line in lines:
+                    message = read_message(line)
+                    if isinstance(message, Begun):
+                        self._note_begun(number)
+                    else:
+                        self.reports[number] = message
+        except (trio.BrokenResourceError, msgspec.DecodeError):
+            return  # what it has not said is told by its exit code
+
+    def _note_begun(self, number: int) -> None:
+        self._begun.add(number)
+        if len(self._begun) == len(self.shares):
+            self._all_begun.set()
+
+    async def _end(self, process: trio.Process) -> None:
+        """Stop a worker that is still there, and wait for it: it ends within its own bound."""
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+            with trio.CancelScope(shield=True):
+                await process.wait()

@@ -1,0 +1,60 @@
+"""Harnesses that the tests run in several workers, and the function that starts them there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Sequence
+
+from harnesses import BaseHarness
+from harnesses.budgets.budget import Budget
+from orchestrator import Orchestrator
+
+LIMIT = 21
+
+
+class Spending(BaseHarness[int, int, int]):
+    """Makes steps until the pool that it shares with its siblings is empty."""
+
+    async def execute(self) -> AsyncIterator[tuple[int, int]]:
+        while True:
+            self.update_state(lambda count: count + 1)
+            yield self.state, os.getpid()
+
+
+class Asking(BaseHarness[int, str, int]):
+    """Sends a message to `other`, which runs in another process, and waits for its answer."""
+
+    accepts = (int,)
+
+    async def execute(self) -> AsyncIterator[tuple[str, int]]:
+        await self.send("other", 20)
+        yield "sent", os.getpid()
+        answer = await self.receive(int)
+        yield "answered", answer
+
+
+class Other(BaseHarness[int, str, int]):
+    """Sends back twice the number that it gets."""
+
+    accepts = (int,)
+
+    async def execute(self) -> AsyncIterator[tuple[str, int]]:
+        number = await self.receive(int)
+        await self.send("asking", 2 * number)
+        yield "doubled", os.getpid()
+
+
+async def start(orchestrator: Orchestrator, names: Sequence[str]) -> None:
+    """Start a share of the harnesses."""
+    pool = orchestrator.pool("shared", Budget(steps=LIMIT))
+    kinds = {"asking": Asking, "other": Other}
+    for name in names:
+        if name in kinds:
+            orchestrator.start(kinds[name](0), name=name)
+        else:
+            orchestrator.start(Spending(0), name=name, pool=pool)
+
+
+def start_wrongly(orchestrator: Orchestrator, names: Sequence[str]) -> None:
+    """Fail before anything is started."""
+    raise ValueError(f"cannot start {names[0]}")
