@@ -6,6 +6,7 @@ from their last recorded steps. One that ends by itself has said how its harness
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -24,6 +25,8 @@ from orchestrator.workers.worker_channel import Begun, Report, Share, line_of, r
 _FAILED = 1
 """Exit code of a worker that was given up."""
 _PART = 1 << 16
+_OF_THE_PROGRAM = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
+"""Environment variables by which a service manager talks with the program itself."""
 
 
 def of_signal(number: int) -> int:
@@ -108,7 +111,11 @@ class WorkerPool:
             words = self.command(theirs.fileno())
             try:
                 process = await trio.lowlevel.open_process(
-                    words, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), start_new_session=True
+                    words,
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                    env={name: value for name, value in os.environ.items() if name not in _OF_THE_PROGRAM},
                 )
             except OSError as error:
                 ours.close()

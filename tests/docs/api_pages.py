@@ -51,8 +51,8 @@ PAGES: Mapping[str, ApiPage] = {
         "Orchestrator",
         "Running many harnesses side by side.",
         {
-            "orchestrator": "Orchestrator Handle Outcome OutcomeKind Status Restart Intensity Backoff Strategy Supervisor Pool "
-            "run_workers",
+            "orchestrator": "Orchestrator Handle Outcome OutcomeKind Status Restart Intensity Backoff Strategy Supervisor "
+            "Pool run_workers",
         },
     ),
     "store": ApiPage(
