@@ -85,7 +85,7 @@ class Asking(BaseHarness[int, str, str]):
         self.text = text
 
     async def execute(self) -> AsyncIterator[Any]:
-        await self.approval(key(self.text), Action(key(self.text), self.text, {self.text: self.text}))
+        await self.approval(key(self.text), Action(key(self.text), key(self.text), {self.text: self.text}))
         yield StepYield("asked", self.text)
 
 
