@@ -39,6 +39,8 @@ class Fact:
     """Tells it from others of the same harness: an approval, an attempt, a pool."""
     what: str
     cause: str = ""
+    since_us: int = field(default=0, eq=False)
+    """When it began, as far as it is recorded, microseconds since 1970; 0 if it is not."""
 
 
 @define(eq=False)
@@ -156,14 +158,16 @@ def _of_need(text: str, need: Need) -> Fact:
         return Fact(text, kind, need["harness"], "", need["what"])
     if kind == "approval":
         what = f"asks: {need['what']}; `orchestrator approve {facts['id']}`"
-        return Fact(text, kind, need["harness"], facts["id"], what, need["cause"])
+        return Fact(text, kind, need["harness"], facts["id"], what, need["cause"], _us(facts["timestamp"]))
     if kind == "unknown_effect":
-        return Fact(text, kind, need["harness"], facts["key"], need["what"], need["cause"])
+        return Fact(text, kind, need["harness"], facts["key"], need["what"], need["cause"], _us(facts["timestamp"]))
     return _of_row(text, kind, facts, need["what"])
 
 
 def _of_row(text: str, kind: str, row: Mapping[str, Any], what: str) -> Fact:
-    return Fact(text, kind, row["harness"], f"attempt {row['attempt']}", what, row["cause"])
+    # The time of a row is that of the last event, which has ended or blocked the harness if that is its status.
+    since_us = _us(row["timestamp"]) if kind == row["status"] else 0
+    return Fact(text, kind, row["harness"], f"attempt {row['attempt']}", what, row["cause"], since_us)
 
 
 def _us(stamp: str | None) -> int:

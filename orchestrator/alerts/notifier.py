@@ -81,7 +81,10 @@ class Notifier:
             self.tell(f"notify: {error}")
             return
         now = time.monotonic()
-        since = {_key(number, fact): self._since.get(_key(number, fact), now) for number, fact in found}
+        since = {
+            (key := _key(number, fact)): self._since[key] if key in self._since else now - _age_s(fact)
+            for number, fact in found
+        }
         self._since = since
         lasting = [
             (number, fact) for number, fact in found if now - since[_key(number, fact)] >= self.alerts.rules[number].for_s
@@ -139,3 +142,8 @@ class Notifier:
 
 def _key(number: int, fact: Fact) -> tuple[int, str, str, str]:
     return number, fact.condition, fact.harness, f"{fact.kind} {fact.identity}"
+
+
+def _age_s(fact: Fact) -> float:
+    """Return for how many seconds something has been so when it is first seen, as far as that is recorded."""
+    return max(now_us() - fact.since_us, 0) / 1e6 if fact.since_us else 0.0

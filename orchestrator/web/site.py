@@ -255,7 +255,7 @@ class Site:
         """Return the newest lines that a harness or its agents wrote, oldest first."""
         return [
             {"seq": record.seq, "timestamp": stamp_us(record.time_us), "step": record.step, **decode(record.body)}
-            for record in reversed(self.reader.records_of(name, ("output",), limit=_MOST))
+            for record in reversed(self.reader.outputs(name, limit=_MOST))
         ]
 
     def messages(self, name: str) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class Side:
     steps: int
     """Number of its own steps, without those copied by a fork."""
     failures: int = 0
-    """Attempts that failed or were killed."""
+    """Attempts that failed. Those that were killed are the doing of whoever ended the program."""
     restarts: int = 0
     means: dict[str, float] = field(factory=dict[str, float])
     """Mean of each of `STEPWISE` that is known."""
@@ -88,7 +88,7 @@ def sides(run: Run, harness: str | None = None) -> dict[str, Side]:
         if harness in (None, name)
     }
     for name, failures, restarts in run.rows(
-        """SELECT harness, count(*) FILTER (ended_by IN ('failed', 'gave_up', 'killed')),
+        """SELECT harness, count(*) FILTER (ended_by IN ('failed', 'gave_up')),
                   count(*) FILTER (restart_delay_s IS NOT NULL) FROM attempts GROUP BY harness"""
     ):
         if name in found:

@@ -17,7 +17,8 @@ from harnesses.errors import one_of
 from harnesses.timing.clock import now_us
 from orchestrator.codec import decode, decode_step, encode
 from orchestrator.errors import UnknownHarness
-from orchestrator.lifecycle import Status
+from orchestrator.events import EVENTS, stored_kinds
+from orchestrator.lifecycle import ENDED, Status
 from orchestrator.records import ApprovalRecord, ChildRecord, EffectRecord, HarnessRecord, Record, StepRecord
 from orchestrator.store.encryption import cipher_of, reveal_body, reveal_row, reveal_value
 from orchestrator.store.file.run_lock import is_alive
@@ -116,6 +117,18 @@ _SCAN = (
     "SELECT seq, harness, epoch, attempt, step, time_us, kind, body FROM records "
     "WHERE seq BETWEEN :first AND :last AND (:harness IS NULL OR harness = :harness) ORDER BY seq"
 )
+_LIFE = f"""
+SELECT min(seq), max(seq), (SELECT status FROM harnesses WHERE id = :harness) FROM records
+WHERE {IS_EVENT} AND harness = :harness AND kind IN ({", ".join(f"'{kind}'" for kind in stored_kinds(e.kind for e in EVENTS))})
+"""
+"""The first and the last lifecycle event of a harness, and its status: what it writes has `seq`s in between."""
+_OUTPUTS = (
+    "SELECT r.seq, ?, r.attempt, r.step, r.time_us, r.kind, r.body, coalesce(c.run, '') FROM records r NOT INDEXED "
+    "LEFT JOIN claims c ON c.harness = r.harness AND c.epoch = r.epoch "
+    "WHERE r.seq > ? AND r.seq <= ? AND r.harness = ? AND r.kind = 'output' ORDER BY r.seq DESC LIMIT ?"
+)
+_OUTPUT_SPAN = 10_000
+"""Records that are searched first; each further part is twice as large."""
 _SUPERVISION = (
     "SELECT r.seq, coalesce(h.name, ''), "
     "CASE WHEN json_valid(r.body) THEN coalesce(r.body ->> '$.supervisor', '') ELSE '' END, "
@@ -377,6 +390,28 @@ class SqliteReader:
             rows = db.execute(records_of(kinds), (name, self._number(db, name), *kinds, limit)).fetchall()
         records = [Record(*row) for row in rows]
         return [evolve(one, body=reveal_body(self._cipher, one.kind, one.body)) for one in records]
+
+    def outputs(self, name: str, *, limit: int = 1000) -> list[Record]:
+        """Return at most `limit` of the newest lines of output of one harness, newest first.
+
+        Records of output have no index. They are searched from the end of the harness's life back to its beginning, a part at
+        a time: lines of a harness that ended long ago, or began lately, are found however large the store is.
+
+        Raises:
+            UnknownHarness: there is no such harness.
+        """
+        with self._reading() as db:
+            number = self._number(db, name)
+            first, last, status = db.execute(_LIFE, {"harness": number}).fetchone()
+            until = db.execute("SELECT max(seq) FROM records").fetchone()[0] if status not in ENDED else last
+            found: list[Record] = []
+            span, least = _OUTPUT_SPAN, first or 0
+            while until is not None and until >= least and len(found) < limit:
+                after = max(until - span, least - 1)
+                rows = db.execute(_OUTPUTS, (name, after, until, number, limit - len(found))).fetchall()
+                found += [Record(*row) for row in rows]
+                until, span = after, 2 * span
+        return [evolve(one, body=reveal_body(self._cipher, one.kind, one.body)) for one in found]
 
     def supervision(self, *, after: int = 0) -> list[tuple[int, str, str, str]]:
         """Return the records of supervisors and of starts with `seq > after`; see `SupervisionReader`."""

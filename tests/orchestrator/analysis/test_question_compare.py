@@ -48,6 +48,17 @@ def steps(diary: Diary, name: str, seed: int, *, slow: float = 1.0, count: int =
         diary.say("started", name, at, step=count, attempt=attempt + 1, after_step=count)
 
 
+def test_an_attempt_that_was_killed_with_its_program_is_no_failure(tmp_path: Path) -> None:
+    def killed(diary: Diary) -> None:
+        steps(diary, "h", 1)
+        for attempt in range(2, 30):
+            diary.say("started", "h", 1000.0 + attempt, step=200, attempt=attempt, after_step=200)
+
+    answer = answered(log(tmp_path / "1", lambda diary: steps(diary, "h", 1)), log(tmp_path / "2", killed))
+
+    assert ("h", "failures") not in verdicts(answer)
+
+
 def test_what_takes_longer_is_worse_and_what_takes_less_is_better(tmp_path: Path) -> None:
     one = log(tmp_path / "1", lambda diary: steps(diary, "h", 1))
     other = log(tmp_path / "2", lambda diary: steps(diary, "h", 2, slow=1.5))

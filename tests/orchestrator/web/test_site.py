@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import closing, suppress
 from itertools import product
@@ -14,12 +15,15 @@ import trio
 from harnesses import BaseHarness
 from harnesses.errors import NotReady
 from orchestrator import Orchestrator, SqliteStore
+from orchestrator.codec import decode
 from orchestrator.control.control_server import Request
 from orchestrator.errors import StoreError
+from orchestrator.store import SqliteReader
 from orchestrator.web.record_events import Wanted, events
 from orchestrator.web.site_routes import ROUTES, openapi
 from orchestrator.web.store_folder import StoreFolder
 from tests.orchestrator.operated import Unsure
+from tests.orchestrator.scripted import Scripted, Steps
 from tests.orchestrator.web.asking import TOKEN, asking
 
 
@@ -209,3 +213,35 @@ def test_a_store_that_was_made_anew_is_told_of_and_not_the_one_that_was_there(tm
 async def _run_one(path: Path, name: str) -> None:
     async with Orchestrator(path, handle_signals=False) as orchestrator:
         orchestrator.start(Counting(1), name=name)
+
+
+def test_the_output_of_a_harness_is_searched_only_where_it_lived(tmp_path: Path) -> None:
+    async def talk(harness: Scripted) -> Steps:
+        for number in range(3):
+            harness.log(f"line {number}")
+            yield number, None
+
+    async def run() -> None:
+        async with Orchestrator(SqliteStore(tmp_path / "run.db"), handle_signals=False) as orchestrator:
+            await orchestrator.start(Scripted(talk), name="quiet").wait()
+            await orchestrator.start(Counting(300), name="loud").wait()
+            await orchestrator.start(Scripted(talk), name="late").wait()
+
+    trio.run(run)
+    searched = list[tuple[int, int]]()
+    with closing(SqliteReader(tmp_path / "run.db")) as reader:
+        lives = {name: [one.seq for one in reader.records_of(name, ("started", "finished"))] for name in ("quiet", "late")}
+        with reader._reading() as db:  # pyright: ignore[reportPrivateUsage]
+            db.set_trace_callback(
+                lambda text: searched.append(_range(text)) if "'output'" in text and "seq >" in text else None
+            )
+        found = {name: [decode(one.body)["line"] for one in reader.outputs(name)] for name in ("quiet", "late", "loud")}
+
+    assert found == {"quiet": ["line 2", "line 1", "line 0"], "late": ["line 2", "line 1", "line 0"], "loud": []}
+    for name in ("quiet", "late"):
+        assert (min(lives[name]) - 1, max(lives[name])) in searched
+
+
+def _range(text: str) -> tuple[int, int]:
+    after, until = re.findall(r"seq (?:>|<=) (\d+)", text)
+    return int(after), int(until)
