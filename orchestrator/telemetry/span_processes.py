@@ -21,6 +21,7 @@ from typing import IO
 import msgspec
 from attrs import evolve, frozen
 
+from harnesses.processes.helper_process import helper_command
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.telemetry.otlp_export import request_lines
 from orchestrator.telemetry.span_scan import SpanScan
@@ -29,12 +30,6 @@ _SHARE = 25_000
 """Minimum number of records for a process: fewer are read before it has started."""
 _MOST_PROCESSES = 8
 _SIZE_BYTES = 8
-_BOOT = """
-import sys
-sys.path[:] = sys.argv[1:]
-from orchestrator.telemetry.span_processes import serve
-serve()
-"""
 
 
 @frozen
@@ -140,7 +135,7 @@ def _join(plan: _Plan, processes: int) -> Iterator[bytes]:
 @contextmanager
 def _started(plan: _Plan) -> Generator[IO[bytes]]:
     """Start a process, and yield what it writes; kill it afterwards."""
-    words = [sys.executable, "-I", "-c", _BOOT, *sys.path]
+    words = helper_command("orchestrator.telemetry.span_processes:serve")
     with subprocess.Popen(words, stdin=PIPE, stdout=PIPE, stderr=DEVNULL) as process:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -37,8 +37,9 @@ _NO_STEP = Body()
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-def copy_alone(boot: Mapping[str, Any]) -> None:
-    """Copy the records that the parent process asks for, in a process that does nothing else."""
+def copy_alone(asked: str) -> None:
+    """Copy the records that the parent process asks for, in JSON, in a process that does nothing else."""
+    boot: dict[str, Any] = msgspec.json.decode(asked)
     # Nothing here is part of a cycle, and millions of values would be looked at again and again.
     gc.disable()
     copy(Path(boot["store"]), boot["first"], boot["last"], boot["steps"], boot["others"])

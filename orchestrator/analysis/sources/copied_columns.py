@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +17,7 @@ from subprocess import DEVNULL
 import msgspec
 from attrs import asdict, frozen
 
+from harnesses.processes.helper_process import helper_command
 from orchestrator.analysis.sources.duckdb_session import named, quoted
 from orchestrator.analysis.sources.source_reading import RECORD, among, from_body, is_text, listed, structure_of
 from orchestrator.errors import StoreError
@@ -34,13 +34,6 @@ STEP_FIELDS = frozenset({"input", "output", "delta", "summary", "ticks", "govern
 _HELD = frozenset({"took_us", "consumed"})
 """Those that the columns have whole."""
 _STEP = "'step' AS kind"
-_BOOT = """
-import json, sys
-boot = json.loads(sys.argv[1])
-sys.path[:] = boot["path"]
-from orchestrator.analysis.sources.column_process import copy_alone
-copy_alone(boot)
-"""
 
 
 @frozen
@@ -159,8 +152,8 @@ def copy_records(path: Path, first: int, last: int, folder: Path, name: str) -> 
     running: list[subprocess.Popen[bytes]] = []
     try:
         for one in ranges:
-            boot = {"path": sys.path, "store": str(path), **asdict(one)}
-            words = [sys.executable, "-I", "-c", _BOOT, msgspec.json.encode(boot).decode()]
+            asked = msgspec.json.encode({"store": str(path), **asdict(one)}).decode()
+            words = helper_command("orchestrator.analysis.sources.column_process:copy_alone", asked)
             running.append(subprocess.Popen(words, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL))
         is_whole = not any(process.wait() for process in running)
     except OSError:

@@ -54,8 +54,9 @@ _LONGEST_QUERY = 100_000
 _FULL = f"it needs more than {PROCESS_BYTES >> 20} MB; ask for less at once, with WHERE, LIMIT or fewer columns"
 
 
-def serve(boot: Mapping[str, Any]) -> None:
-    """Execute queries until there are no more."""
+def serve() -> None:
+    """Execute queries until there are no more; the first line of input says of what run."""
+    boot: dict[str, Any] = msgspec.json.decode(sys.stdin.buffer.readline())
     out = _only_ours()
     # This process is killed in the end; its parent removes its temporary files.
     tempfile.tempdir = boot["temporary"]

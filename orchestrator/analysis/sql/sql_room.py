@@ -19,7 +19,6 @@ import math
 import os
 import select
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Generator, Sequence
@@ -31,16 +30,10 @@ from typing import Any, TypeAlias, cast
 import msgspec
 from attrs import field, frozen
 
+from harnesses.processes.helper_process import helper_command
 from orchestrator.analysis.answers.answer import money
 from orchestrator.errors import OrchestratorError, UsageError
 
-_BOOT = """
-import json, sys
-boot = json.loads(sys.stdin.buffer.readline())
-sys.path[:] = boot["path"]
-from orchestrator.analysis.sql.query_process import serve
-serve(boot)
-"""
 _TURN_S = 0.1
 _CHUNK_BYTES = 1 << 18
 _DIED = "the query has ended its process: it needs more memory than a query gets; ask for less at once, with WHERE or LIMIT"
@@ -164,13 +157,13 @@ class Room:
         self._temporary = tempfile.TemporaryDirectory(prefix="orchestrator-sql-")
         self._process = process = subprocess.Popen(
             # In a session of its own, so that Ctrl-C reaches the caller and not the query process.
-            [sys.executable, "-I", "-c", _BOOT],
+            helper_command("orchestrator.analysis.sql.query_process:serve"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        self._tell(process, {"path": sys.path, "paths": self.paths, "temporary": self._temporary.name})
+        self._tell(process, {"paths": self.paths, "temporary": self._temporary.name})
         said = self._hear(process)
         if "error" in said:
             self.close()

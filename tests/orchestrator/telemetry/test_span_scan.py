@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
+from harnesses.processes.helper_process import helper_command
 from orchestrator import SqliteStore
 from orchestrator.records import Record
 from orchestrator.store.sqlite.sqlite_reader import ScannedRow, SqliteReader
@@ -106,7 +107,7 @@ async def test_several_processes_give_the_same_requests_even_if_they_fail(
     with closing(SqliteReader(path)) as reader:
         told = [json.loads(line) for line in otlp_lines(stored_spans(reader))]
         by_one, by_two = (list(stored_requests(reader, processes=number, size=8)) for number in (1, 2))
-        monkeypatch.setattr(span_processes, "_BOOT", span_processes._BOOT.replace("serve()", "pass"))
+        monkeypatch.setattr(span_processes, "helper_command", lambda _: helper_command("builtins:bool"))
         failed = list(stored_requests(reader, processes=2, size=8))
         later = b"".join(stored_requests(reader, "b", after=20, processes=1, size=8))
         shorter = list(otlp_lines(stored_spans(reader, "b", after=20)))
