@@ -11,7 +11,7 @@ from harnesses.diagnostics.extras import install_command
 from orchestrator.control import control_server as serving
 from orchestrator.control.control_api import Api
 from orchestrator.control.control_client import ask_all
-from orchestrator.control.run_services import address_of
+from orchestrator.control.run_services import Address
 from orchestrator.errors import UsageError
 from orchestrator.text.terminal_text import say
 
@@ -46,29 +46,38 @@ def _labelled(line: str, run: str) -> str:
     return f'{name}{{run="{run}"}} {value}'
 
 
-async def serve_metrics(store: Path, at: str | int) -> None:
-    """Serve the metrics of all programs on a store, until cancelled.
+async def serve_metrics(
+    store: Path, address: Address, *, task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Serve the metrics of all programs on a store, until cancelled; where that cannot be done, say so and return.
 
-    Raises:
-        UsageError: the address is none, or cannot be listened at.
+    Args:
+        task_status: is told the address with its actual port.
     """
-    address = address_of(at)
     if not serving.is_there():
-        raise UsageError(f"metrics: h11 is not installed: expected the extra `metrics`; run `{install_command('metrics')}`")
+        say(f"metrics need h11, so this run goes on without them: run `{install_command('metrics')}`")
+        return
     try:
         listeners = await trio.open_tcp_listeners(address.port, host=address.host)
     except OSError as error:
-        raise UsageError(f"metrics: cannot listen on {address}: {error}; choose another port") from error
-    if not address.is_local:
-        say(f"metrics: at http://{address}/metrics, open to everybody who can reach this machine")
+        say(f"metrics: cannot listen on {address}: {error}; the run goes on without")
+        return
+    bound = Address(address.host, listeners[0].socket.getsockname()[1])
+    if not bound.is_local:
+        say(f"metrics: at http://{bound}/metrics, open to everybody who can reach this machine")
 
     async def text() -> bytes:
         return (await trio.to_thread.run_sync(_ask, store)).encode()
 
     server = serving.Server(Api(None, lambda: (), text).answer)
-    async with trio.open_nursery() as nursery:
+    try:
+        async with trio.open_nursery() as nursery:
+            for listener in listeners:
+                nursery.start_soon(server.serve, listener)
+            task_status.started(bound)
+    finally:
         for listener in listeners:
-            nursery.start_soon(server.serve, listener)
+            listener.socket.close()
 
 
 def _ask(store: Path) -> str:

@@ -17,6 +17,7 @@ from orchestrator.cli.run.run_report import summary
 from orchestrator.cli.run.service_manager import stay_alive, tell_manager
 from orchestrator.cli.std_streams import say
 from orchestrator.control.metrics_of_all import serve_metrics
+from orchestrator.control.run_services import Address
 from orchestrator.outcome import Outcome, OutcomeKind
 from orchestrator.store.sqlite.sqlite_store import SqliteStore
 from orchestrator.text.command_hints import for_store
@@ -35,7 +36,7 @@ class Workers:
     log: Path | None
     words: Sequence[str]
     """Options of each worker."""
-    metrics: str | int | None
+    metrics: Address | None
     view: View | None
     quiet: bool
 

@@ -31,7 +31,7 @@ from orchestrator.cli.run.watchdog import OUTSIDE_S, Watchdog
 from orchestrator.cli.std_streams import keep_talking, say
 from orchestrator.cli.verb_options import DEFAULT_STORE, USUAL, Common, Count, FilePath, Seconds, WordsOrDash
 from orchestrator.control import control_server as serving
-from orchestrator.control.run_services import control_asked_for
+from orchestrator.control.run_services import address_of, control_asked_for
 from orchestrator.errors import OrchestratorError, SystemTaskFailed, UsageError
 from orchestrator.kill_switch import KillSwitch
 from orchestrator.log_file import is_stream, open_target
@@ -236,6 +236,9 @@ def _lead(program: Program, store: SqliteStore, log: Path | None, options: RunOp
     shares = place(program.groups, options.workers)
     if len(shares) < 2:
         return None
+    keywords = _keywords(program, options)
+    Orchestrator(store, **keywords)  # refuses wrong options once, before each worker does
+    metrics = keywords.get("metrics")
     names = {name for share in shares for name in share}
     view = _open_view(store, lambda: names, lambda _: "", options)
     workers = Workers(
@@ -244,7 +247,7 @@ def _lead(program: Program, store: SqliteStore, log: Path | None, options: RunOp
         shares=shares,
         log=log,
         words=_worker_words(options),
-        metrics=options.metrics or program.options.get("metrics"),
+        metrics=None if metrics is None else address_of(metrics),
         view=view,
         quiet=options.quiet,
     )
@@ -334,7 +337,8 @@ def _keywords(program: Program, options: RunOptions) -> dict[str, Any]:
     keywords: dict[str, Any] = {"drain_s": _DRAIN_S, "control": wanted, **program.options}
     if options.channel is not None:
         keywords.pop("metrics", None)  # the program above serves those of all workers
-    if not serving.is_there() and asked is None and "control" not in program.options and not options.quiet:
+    is_quiet = options.quiet or options.channel is not None
+    if not serving.is_there() and asked is None and "control" not in program.options and not is_quiet:
         say(f"orchestrator: to pause and stop harnesses from outside, run `{install_command('control')}`")
     if options.drain_s is not None:
         keywords["drain_s"] = options.drain_s

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 import trio
 
-from orchestrator import Outcome, OutcomeKind, UsageError, run_workers
-from orchestrator.control.metrics_of_all import merged
+from orchestrator import Orchestrator, Outcome, OutcomeKind, UsageError, run_workers
+from orchestrator.control.metrics_of_all import merged, serve_metrics
+from orchestrator.control.run_services import Address
 from orchestrator.errors import OrchestratorError
 from orchestrator.restart import Backoff, Intensity
 from orchestrator.workers.run_workers import workers_of
 from orchestrator.workers.worker_channel import Ended, Share
 from orchestrator.workers.worker_pool import WorkerPool
 from tests.orchestrator.commanding import steps_of
+from tests.orchestrator.scripted import Scripted, Steps
 from tests.orchestrator.workers.worker_harnesses import LIMIT
 
 START = "tests.orchestrator.workers.worker_harnesses:start"
@@ -112,3 +115,29 @@ def test_metrics_of_several_programs_are_one_text_that_tells_them_apart() -> Non
 def test_an_outcome_is_the_same_after_its_way_through_the_socket() -> None:
     outcome = Outcome(OutcomeKind.STOPPED, "SIGTERM", 7, 2)
     assert Ended("a", outcome.kind.value, outcome.cause, outcome.step, outcome.attempt).outcome == outcome
+
+
+async def test_the_metrics_of_all_programs_are_served_at_one_address(tmp_path: Path) -> None:
+    store = tmp_path / "run.db"
+    async with Orchestrator(store, control=True) as one, Orchestrator(store, control=True) as other:
+        one.start(Scripted(forever), name="a")
+        other.start(Scripted(forever), name="b")
+        async with trio.open_nursery() as nursery:
+            address = await nursery.start(serve_metrics, store, Address("127.0.0.1", 0))
+            text = await trio.to_thread.run_sync(read, f"http://{address}/metrics")
+            nursery.cancel_scope.cancel()
+        one.stop()
+        other.stop()
+    runs = {line.partition('run="')[2].partition('"')[0] for line in text.splitlines() if "harness_step{" in line}
+    assert len(runs) == 2
+    assert all(f'harness="{name}"' in text for name in "ab")
+
+
+async def forever(harness: Scripted) -> Steps:
+    yield 1, None
+    await trio.sleep_forever()
+
+
+def read(url: str) -> str:
+    with urlopen(url, timeout=30) as answer:
+        return str(answer.read().decode())
