@@ -6,10 +6,12 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from orchestrator.store import SqliteReader
 from tests.orchestrator.commanding import Command, ended, harnesses, heads, steps_of, wait_until
 
 NAMES = ("a", "b", "c", "d")
@@ -84,11 +86,15 @@ def test_harnesses_of_one_supervisor_stay_in_one_process(command: Command) -> No
     file.write_text(
         file.read_text() + top + '[[harness]]\nname = "e"\nharness = "tests.orchestrator.commanded:Three"\ninitial_state = 0\n'
     )
-    process = command.start("run", file, "--workers", "auto", "--quiet", "--drain", "1")
+    process = command.start("run", file, "--workers", "2", "--quiet", "--drain", "1")
     store = command.folder / "run.db"
     wait_until(lambda: has_gone_on(store, {}))
     process.send_signal(signal.SIGTERM)
     assert ended(process).code == 143
+    with closing(SqliteReader(store)) as reader:
+        runs = {record.harness: record.run for record in reader.records() if record.run}
+    assert len({runs[name] for name in NAMES}) == 1
+    assert runs["e"] != runs["a"]
 
 
 def test_a_script_cannot_be_run_in_workers(command: Command) -> None:
