@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -31,11 +31,11 @@ class Fleet:
     """The status of every harness as the page lists it.
 
     Args:
-        read: yields the status of each harness as a line of JSON; see `orchestrator.status_lines.json_status`.
+        read: returns the status of each harness as a line of JSON; see `orchestrator.status_lines.StatusBoard`.
         last_seq: the `seq` of the newest record.
     """
 
-    read: Callable[[], Iterable[str]]
+    read: Callable[[], Sequence[bytes]]
     last_seq: Callable[[], int]
     above: Callable[[], Mapping[str, str]] = dict
     """Returns the path of the supervisor of each harness; empty for none."""
@@ -43,6 +43,8 @@ class Fleet:
     _rows: dict[str, Row] = field(factory=dict[str, Row])
     _versions: dict[str, int] = field(factory=dict[str, int])
     _lines: dict[str, str] = field(factory=dict[str, str])
+    _told: tuple[Sequence[bytes], Mapping[str, str]] = ((), {})
+    """What was read last: a line that is the same at the same place is not parsed again."""
     _read_at: float = -_FRESH_S
     _lock: threading.Lock = field(factory=threading.Lock)
 
@@ -63,8 +65,11 @@ class Fleet:
         if time.monotonic() - self._read_at < _FRESH_S:
             return
         self.version += 1
-        above = self.above()
-        for text in self.read():
+        above, lines = self.above(), self.read()
+        before = self._told[0] if above == self._told[1] else ()
+        for place, text in enumerate(lines):
+            if place < len(before) and before[place] == text:
+                continue
             row = _row(msgspec.json.decode(text))
             name = row["harness"]
             row["supervisor"] = above.get(name) or None
@@ -74,6 +79,7 @@ class Fleet:
             if row != known:
                 self._rows[name], self._versions[name] = row, self.version
                 self._lines[name] = escape(msgspec.json.encode(row).decode())
+        self._told = lines, above
         self._read_at = time.monotonic()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from orchestrator.operating.pool_accounts import account_fields, read_accounts
 from orchestrator.records import LIMITS_SET, ORDERED
 from orchestrator.runtime.activity import Live
 from orchestrator.status import known_approvals, latched_names
-from orchestrator.status_lines import json_status, lives_in
+from orchestrator.status_lines import Lives, StatusBoard, lives_with_steps
 from orchestrator.store.rules.effect_rules import pruned
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.text.json_text import stamp_us
@@ -78,7 +77,8 @@ class Site:
     tree: SupervisionTree = field(init=False)
     views: ReadyViews = field(init=False)
     histories: Histories = field(init=False)
-    _lives: Mapping[str, Live] = field(factory=dict[str, Live])
+    _board: StatusBoard = field(init=False)
+    _lives: Lives = field(factory=dict[str, tuple[Live, int]])
     _lives_at: float = -_LIVE_S
 
     _file: tuple[int, int] | None = None
@@ -87,6 +87,7 @@ class Site:
         self._file = _identity(self.path)
         self.reader = SqliteReader(self.path)
         self.reader.last_seq()  # refuses what is not there, and what is no store
+        self._board = StatusBoard(self.reader)
         self.tree = SupervisionTree(self.reader)
         self.fleet = Fleet(self._status, self.reader.last_seq, self.tree.above)
         self.views = ReadyViews(self.reader)
@@ -104,11 +105,12 @@ class Site:
         """Return what is known of the store as a whole."""
         return {"store": str(self.path), "last_seq": self.reader.last_seq(), "is_live": bool(self.lives())}
 
-    def lives(self) -> Mapping[str, Live]:
+    def lives(self) -> Lives:
         """Return what the program that runs on the store tells of its harnesses; empty if none runs."""
         if time.monotonic() - self._lives_at > _LIVE_S:
             replies, _ = ask_soon(self.path, "/status", _ANSWER_S)
-            self._lives = lives_in(text for reply in replies if reply.status == 200 for text in reply.text.splitlines())
+            lines = (text for reply in replies if reply.status == 200 for text in reply.text.splitlines())
+            self._lives = lives_with_steps(lines)
             self._lives_at = time.monotonic()
         return self._lives
 
@@ -291,8 +293,8 @@ class Site:
             found.append({"what": "its next attempt", "since": None, "left_s": float(record.event.get("due", 0)) - now})
         return found
 
-    def _status(self) -> Iterator[str]:
-        return json_status(self.reader, self.lives())
+    def _status(self) -> list[bytes]:
+        return self._board.text(self.lives()).splitlines()
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

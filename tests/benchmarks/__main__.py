@@ -15,6 +15,7 @@ from tests.benchmarks.measures import MEASURES as OTHERS
 from tests.benchmarks.memory import memory
 from tests.benchmarks.models import model_rounds, model_streams
 from tests.benchmarks.observing import observing
+from tests.benchmarks.page import page
 from tests.benchmarks.questions import questions
 from tests.benchmarks.redaction import redaction
 from tests.benchmarks.sharing import workers
@@ -30,6 +31,7 @@ MEASURES = {
     "model_rounds": model_rounds,
     "model_streams": model_streams,
     "observing": observing,
+    "page": page,
     "questions": questions,
     "redaction": redaction,
     "travel": travel,

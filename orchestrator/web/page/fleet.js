@@ -101,7 +101,8 @@ function tree(rows) {
   const names = new Set(rows.map((row) => row.harness)), below = new Map();
   for (const row of rows) {
     const parent = names.has(row.parent) ? row.parent : "";
-    below.set(parent, [...below.get(parent) ?? [], row]);
+    if (below.has(parent)) below.get(parent).push(row);
+    else below.set(parent, [row]);
   }
   const found = [], stack = (below.get("") ?? []).sort(byName).reverse().map((row) => [row, 0]);
   while (stack.length) {

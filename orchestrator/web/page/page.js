@@ -59,15 +59,17 @@ async function lookAgain() {
 async function lookNow() {
   try {
     if (isFolder) return await refresh();
-    const [run, needs, changed] = await Promise.all([get("run"), get("needs"), get(`fleet?since=${fleet.version}`)]);
+    const [run, changed] = await Promise.all([get("run"), get(`fleet?since=${fleet.version}`)]);
     fleet.isNew = changed.rows.length > 0;
     for (const row of changed.rows) fleet.rows.set(row.harness, row);
     fleet.version = changed.version;
     document.getElementById("store").textContent = `${shown(run.store)} · ${run.is_live ? "running" : "no program runs"} · ${changed.count.toLocaleString()} harnesses`;
+    await refresh();
+    // After the view, which does not wait for it: in a large fleet it is long.
+    const needs = await get("needs");
     count.hidden = !needs.length;
     count.textContent = needs.length;
     document.title = needs.length ? `(${needs.length}) orchestrator` : "orchestrator";
-    await refresh();
     isLost = false;
     document.documentElement.dataset.ready = "";
   } catch (error) {

@@ -1,0 +1,116 @@
+"""The page about 10,000 harnesses of 100 steps: the server's answers, and a browser that draws, scrolls and sorts."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from orchestrator.web.site import Site
+from tests.benchmarks.large_store import write_large_store
+from tests.orchestrator.web.conftest import TOKEN, open_browser, serving
+
+Figures = dict[str, Any]
+_VIEW = {"width": 1280, "height": 900}
+_ROUNDS = 7
+_FRAMES = """
+async ([place, distance]) => {
+  const box = document.querySelector(place), times = [];
+  const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
+  let last = await frame();
+  for (let count = 0; count < 120; count++) {
+    if (box) box.scrollTop += distance;
+    const now = await frame();
+    times.push(now - last);
+    last = now;
+  }
+  times.sort((a, b) => a - b);
+  const sum = times.reduce((a, b) => a + b, 0);
+  const [per_s, p95_ms, slowest_ms] = [1000 * times.length / sum, times[113], times.at(-1)].map(Math.round);
+  return { per_s, p95_ms, slowest_ms };
+}
+"""
+_CHANGE = """
+async ([label, value]) => {
+  const input = document.querySelector(`[aria-label="${label}"]`);
+  const began = performance.now();
+  input.value = value;
+  input.dispatchEvent(new Event("input", { bubbles: true }));
+  const worked = performance.now() - began;
+  await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+  return [worked, performance.now() - began];
+}
+"""
+_SEARCHES = ("c", "co", "cod", "coder-9", "coder-99", "trader", "")
+_SORTS = ("by name", "by steps", "as a tree", "longest step first", "newest first", "worst first")
+
+
+def page(folder: Path, harnesses: int = 10_000, steps: int = 100) -> Figures:
+    """Measure the page about a store, which is written first unless it is there."""
+    path = folder / "run.db"
+    if not path.exists():
+        write_large_store(path, harnesses * steps, harnesses)
+    figures: Figures = {"harnesses": harnesses, "steps": harnesses * steps, "server": _server(path)}
+    with serving(path, {**os.environ, "ORCHESTRATOR_TOKEN": TOKEN}) as url, open_browser() as browser:
+        figures["browser"] = _browser(browser, url, harnesses)
+    return figures
+
+
+def _server(path: Path) -> Figures:
+    """Return milliseconds of processor time for `/fleet`: the first time, all rows again, what is new, and read anew."""
+    site = Site(path)
+    took = {"cold_ms": _ms(lambda: site.fleet.changed(0))}
+    took["again_ms"] = median(_ms(lambda: site.fleet.changed(0)) for _ in range(_ROUNDS))
+    version = site.fleet.version
+    took["nothing_new_ms"] = median(_ms(lambda: site.fleet.changed(version)) for _ in range(_ROUNDS))
+    anew = list[float]()
+    for _ in range(_ROUNDS):
+        time.sleep(0.6)  # what was read is told again for half a second
+        anew.append(_ms(lambda: site.fleet.changed(version)))
+    took["read_anew_ms"] = median(anew)
+    site.close()
+    return {name: round(each, 1) for name, each in took.items()}
+
+
+def _ms(function: Any) -> float:
+    begin = time.process_time()
+    function()
+    return (time.process_time() - begin) * 1000
+
+
+def _browser(browser: Any, url: str, harnesses: int) -> Figures:
+    context = browser.new_context(viewport=_VIEW)
+    tab, origin = context.new_page(), url.partition("?")[0]
+    tab.goto("about:blank")
+    floor = tab.evaluate(_FRAMES, ["none", 0])
+    tab.goto(url)
+    figures: Figures = {"frames_of_an_empty_page": floor, "first_rows_s": _first_rows(tab, origin)}
+    tab.get_by_text(f"{harnesses:,} of {harnesses:,}").wait_for()
+    figures["frames_scrolling"] = tab.evaluate(_FRAMES, [".grid", 400])
+    for name, label, values in (("search", "Search", _SEARCHES), ("sort", "Order", _SORTS)):
+        times = [tab.evaluate(_CHANGE, [label, value]) for value in values]
+        figures[f"{name}_ms"] = {
+            "script": round(max(worked for worked, _ in times), 1),
+            "with_the_frame": round(max(whole for _, whole in times), 1),
+        }
+    session = context.new_cdp_session(tab)
+    session.send("HeapProfiler.collectGarbage")
+    session.send("Performance.enable")
+    metrics = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
+    figures["heap_mb"], figures["nodes"] = round(metrics["JSHeapUsedSize"] / 1e6, 1), int(metrics["Nodes"])
+    context.close()
+    return figures
+
+
+def _first_rows(tab: Any, origin: str) -> Figures:
+    """Return seconds from the request for the page to the first row of the fleet."""
+    times = list[float]()
+    for _ in range(_ROUNDS):
+        tab.goto("about:blank")
+        began = time.perf_counter()
+        tab.goto(f"{origin}#/fleet")
+        tab.locator("div.row[data-harness]").first.wait_for()
+        times.append(time.perf_counter() - began)
+    return {"first": round(times[0], 2), "median": round(median(times), 2)}
