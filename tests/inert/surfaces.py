@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import closing, redirect_stderr, redirect_stdout
@@ -22,6 +24,7 @@ from orchestrator.cli import main
 from orchestrator.cli.export.export_sheets import SHEETS
 from orchestrator.cli.run.live_display import EventLines, JsonLines, LiveTable
 from orchestrator.history.transcript_formats import FORMATS
+from orchestrator.mcp.tool_box import ToolBox
 from orchestrator.store import SqliteReader
 from orchestrator.web.record_events import Wanted, events
 from orchestrator.web.site import Site
@@ -159,6 +162,26 @@ def recorded(hostile: Hostile, is_short: bool) -> Iterator[Shown]:
         yield Shown(f"verb {_kind(line)}", checker, hostile.report.read_text() if checker == "html" else text)
     yield Shown("log file", "json lines", hostile.path.with_name("steps.jsonl").read_text())
     yield from _frames(hostile)
+    yield from _tools(hostile, is_short)
+
+
+def _tools(hostile: Hostile, is_short: bool) -> Iterator[Shown]:
+    """Yield what the tools for agents answer, page by page."""
+    names = (hostile.talking[0], hostile.chatting[0], hostile.failing[0], hostile.losing[0], "builds", "trades")
+    given = {"step": 1, "all": True, "text": "~", "question": "failures"}
+    for with_content in (True,) if is_short else (False, True):
+        with closing(ToolBox(hostile.path, with_content=with_content)) as box:
+            for tool in box.tools.values():
+                taken = {one.name for one in tool.arguments}
+                for name in names if "harness" in taken and tool.name != "analyze" else ("",):
+                    wanted = {word: value for word, value in {**given, "harness": name}.items() if word in taken}
+                    skip: str | None = "0"
+                    while skip is not None:
+                        called = box.call(tool.name, {**wanted, "skip": int(skip)})
+                        yield Shown(f"tool {tool.name}", "lines" if called.is_error else "json lines", called.text)
+                        is_last = called.is_error or (is_short and tool.name not in ("needs", "messages", "search"))
+                        more = "" if is_last else json.loads(called.text).get("more", "")
+                        skip = next(iter(re.findall(r"`skip`: (\d+)", more)), None)
 
 
 def _frames(hostile: Hostile) -> Iterator[Shown]:
