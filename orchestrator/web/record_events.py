@@ -19,7 +19,8 @@ from orchestrator.text.json_text import json_line
 from orchestrator.web.site import Site
 
 CONTENT_TYPE = "text/event-stream"
-_PAGE = 500
+_PAGE, _PAGES = 500, 32
+"""Records of a page, and pages that are kept."""
 _WAIT_S = 0.25
 """Seconds between two looks for new records."""
 _ALIVE_S = 15.0
@@ -69,9 +70,18 @@ def _page(site: Site, wanted: Wanted, after: int) -> tuple[tuple[int, int] | Non
         if last - after > wanted.behind:
             missed = after + 1, last - wanted.behind
             after = last - wanted.behind
+    key = after, wanted.harness, tuple(wanted.kinds)
+    if (known := site.event_pages.get(key)) is not None:
+        return missed, *known
     records = site.reader.records(after=after, limit=_PAGE)
-    text = "".join(_event(record) for record in records if wanted.has(record))
-    return missed, records[-1].seq if records else after, text.encode()
+    if not records:
+        return missed, after, b""
+    page = records[-1].seq, "".join(_event(record) for record in records if wanted.has(record)).encode()
+    # Those who follow are at about the same record: each page is read and written once for all of them.
+    if len(site.event_pages) >= _PAGES:
+        site.event_pages.clear()
+    site.event_pages[key] = page
+    return missed, *page
 
 
 def _event(record: Record) -> str:

@@ -78,6 +78,10 @@ class Site:
     views: ReadyViews = field(init=False)
     histories: Histories = field(init=False)
     _board: StatusBoard = field(init=False)
+    event_pages: dict[tuple[int, str, tuple[str, ...]], tuple[int, bytes]] = field(
+        factory=dict[tuple[int, str, tuple[str, ...]], tuple[int, bytes]]
+    )
+    """Events that followers were told last: by the record before them and what is asked for, up to which record."""
     _lives: Lives = field(factory=dict[str, tuple[Live, int]])
     _lives_at: float = -_LIVE_S
 

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import trio
+
+from harnesses import BaseHarness
+from orchestrator import Orchestrator, SqliteStore
 from orchestrator.web.site import Site
+from tests import ROOT
 from tests.benchmarks.large_store import write_large_store
 from tests.orchestrator.web.conftest import TOKEN, open_browser, serving
 
 Figures = dict[str, Any]
 _VIEW = {"width": 1280, "height": 900}
 _ROUNDS = 7
+_PAIRS, _FOLLOWERS, _STEPPING, _EACH = 3, 50, 500, 50
 _FRAMES = """
 async ([place, distance]) => {
   const box = document.querySelector(place), times = [];
@@ -55,6 +65,7 @@ def page(folder: Path, harnesses: int = 10_000, steps: int = 100) -> Figures:
     figures: Figures = {"harnesses": harnesses, "steps": harnesses * steps, "server": _server(path)}
     with serving(path, {**os.environ, "ORCHESTRATOR_TOKEN": TOKEN}) as url, open_browser() as browser:
         figures["browser"] = _browser(browser, url, harnesses)
+        figures["watched"] = _watched(folder, browser)
     return figures
 
 
@@ -114,3 +125,68 @@ def _first_rows(tab: Any, origin: str) -> Figures:
         tab.locator("div.row[data-harness]").first.wait_for()
         times.append(time.perf_counter() - began)
     return {"first": round(times[0], 2), "median": round(median(times), 2)}
+
+
+def _watched(folder: Path, browser: Any) -> Figures:
+    """Return what 50 followers and a page cost a program: the share of its steps a second, in pairs, and its own time."""
+    pairs = [(_stepping(folder / f"bare-{n}.db", None), _stepping(folder / f"watched-{n}.db", browser)) for n in range(_PAIRS)]
+    return {
+        "share_of_steps_per_s": round(median(watched[0] / bare[0] for bare, watched in pairs), 2),
+        "us_of_the_program_for_a_step": [round(median(us), 1) for us in zip(*((a[1], b[1]) for a, b in pairs), strict=True)],
+    }
+
+
+def _stepping(path: Path, browser: Any) -> tuple[float, float]:
+    """Return steps a second, and microseconds of processor time a step, of a program in a process of its own."""
+    SqliteStore(path).close()
+    with ExitStack() as stack:
+        if browser is not None:
+            url = stack.enter_context(serving(path, {**os.environ, "ORCHESTRATOR_TOKEN": TOKEN}))
+            followers = subprocess.Popen([sys.executable, "-m", "tests.benchmarks.page", "follow", url], cwd=ROOT)
+            stack.callback(followers.wait)
+            stack.callback(followers.kill)
+            tab = browser.new_page()
+            stack.callback(tab.close)
+            tab.goto(url)
+            tab.goto(f"{url.partition('?')[0]}#/fleet")
+            time.sleep(1.5)  # until all of them follow
+        ran = subprocess.run(
+            [sys.executable, "-m", "tests.benchmarks.page", "step", str(path)], cwd=ROOT, capture_output=True, check=True
+        )
+    took_s, processor_s = map(float, ran.stdout.split())
+    return _STEPPING * _EACH / took_s, processor_s / (_STEPPING * _EACH) * 1e6
+
+
+class _Stepping(BaseHarness[int, int, int]):
+    async def execute(self) -> AsyncIterator[tuple[int, int]]:
+        for number in range(_EACH):
+            self.update_state(lambda count: count + 1)
+            yield number, self.state
+
+
+async def _step(path: str) -> None:
+    began, worked = time.perf_counter(), time.process_time()
+    async with Orchestrator(path, control=True) as orchestrator:
+        for number in range(_STEPPING):
+            orchestrator.start(_Stepping(0), name=f"h{number}")
+    print(time.perf_counter() - began, time.process_time() - worked)
+
+
+async def _follow(url: str) -> None:
+    """Follow the events of a page server with many connections, until killed."""
+    port = int(url.partition("?")[0].rstrip("/").rpartition(":")[2])
+    asked = f"GET /api/events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
+
+    async def one() -> None:
+        stream = await trio.open_tcp_stream("127.0.0.1", port)
+        await stream.send_all(asked)
+        async for _ in stream:
+            pass
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(_FOLLOWERS):
+            nursery.start_soon(one)
+
+
+if __name__ == "__main__":
+    trio.run({"step": _step, "follow": _follow}[sys.argv[1]], sys.argv[2])
