@@ -69,7 +69,7 @@ class Watched:
         dialog.dismiss()
 
     def _heed(self, said: Any) -> None:
-        if said.type == "error":
+        if said.type == "error" and "status of 409" not in said.text:  # an order that needs a program
             self._note("console", said.text)
 
     def _judge(self, request: Any) -> None:
