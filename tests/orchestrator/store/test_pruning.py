@@ -18,6 +18,7 @@ from orchestrator.errors import StoreCorrupt, UnknownHarness, UsageError
 from orchestrator.events import Completed, Failed, Started, Stopped
 from orchestrator.history.forking import fork
 from orchestrator.lifecycle import Status
+from orchestrator.records import LIMITS_SET
 from orchestrator.store import SqliteReader, SqliteStore
 from orchestrator.store.conformance import TIME_US, claim, event_row, intent_row, numbers, step_row
 from orchestrator.store.conformance.conformance_tools import attached_row, do, outcome_row, output_row
@@ -27,7 +28,7 @@ from orchestrator.store.pruning import prune_survey as pruning_survey
 from orchestrator.store.pruning.prune_plan import Rule
 from orchestrator.store.pruning.prune_store import prune, survey
 from orchestrator.store.store_operations import REQUEST
-from orchestrator.store.store_protocol import ConsumedRow, Post
+from orchestrator.store.store_protocol import ConsumedRow, Post, Remark
 from tests.orchestrator.store.pruning_runs import copy_store, make_run, states, told
 from tests.tampering.proof import judge
 
@@ -478,3 +479,16 @@ def test_of_any_run_every_harness_goes_on_as_if_nothing_was_pruned(folder: Path,
     left = {(name, step): rest for name, step, *rest in states(folder / "pruned.db")}
     assert left == {place: rest for place, rest in whole.items() if place in left}
     assert told(folder / "pruned.db") == told(folder / "whole.db")
+
+
+def test_time_limits_that_an_operator_has_set_hold_whatever_is_pruned(path: Path) -> None:
+    body = '{"held":{"period_s":5.0}}'
+    with closing(SqliteStore(path)) as store:
+        claimed = claim(store, "one")
+        for number in range(1, 201):
+            store.commit([step_row(claimed, number, state=f'{{"total":{number}}}')])
+            if number == 5:
+                do(store, Remark("one", LIMITS_SET, body, TIME_US))
+    prune(path, Rule(keep=10, context=10), by="ann")
+    with closing(SqliteStore(path)) as store:
+        assert claim(store, "one").time_limits == {"held": {"period_s": 5.0}}
