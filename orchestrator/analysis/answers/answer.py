@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import TypeAlias
 
 from attrs import field, frozen
@@ -149,8 +150,9 @@ def listed(words: Iterable[str], most: int = 5) -> str:
     return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
 
 
+@lru_cache(1024)
 def shown(name: str) -> str:
-    """Return a name made safe to show."""
+    """Return a name made safe to show. The same few names are in many rows."""
     return one_line(name)
 
 
