@@ -67,7 +67,10 @@ function limitsForm(name) {
       body: () => ({ limits: { [what.value]: limit.value.trim() === "" ? null : Number(limit.value) }, reason: reason.value }),
       done: (set) => { told(set.limits); return `${set.harness} ${set.changed ? "has new limits" : "has these limits already"}`; },
     })));
-  form.addEventListener("toggle", async () => { if (form.open) told((await post(`${at(name)}/limits`)).limits); });
+  form.addEventListener("toggle", async () => {
+    if (!form.open) return;
+    try { told((await post(`${at(name)}/limits`)).limits); } catch (error) { inForce.textContent = error.message; }
+  });
   return form;
 }
 
