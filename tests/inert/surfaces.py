@@ -46,6 +46,7 @@ class Shown:
 _ROWS = 18
 """Of a live table, at a time: fewer than a terminal of 25 lines has."""
 _QUESTIONS = ("summary", "timeline", "slow", "failures", "restarts", "throughput", "loops", "cost", "progress", "turns")
+_QUESTION = re.compile(f"analyze ({'|'.join(_QUESTIONS)}) ")
 _EVERY = " union all ".join(f"select {name}::varchar said from {name}" for name in FRAMES)
 
 
@@ -155,9 +156,12 @@ def recorded(hostile: Hostile, is_short: bool) -> Iterator[Shown]:
         is_short: each verb of questions once only, since they are written by the same code.
     """
     yield from _alerts(hostile)
+    seen = set[str]()
     for line, checker in _verbs(hostile):
-        if is_short and line.startswith("analyze") and not any(word in line for word in ("failures", "why", "html")):
+        of_questions = line.startswith(("analyze", "export", "transcript"))
+        if is_short and of_questions and (_kind(line) in seen or (_QUESTION.match(line) and "failures" not in line)):
             continue
+        seen.add(_kind(line))
         text = said(f"{line} --store {hostile.path}")
         yield Shown(f"verb {_kind(line)}", checker, hostile.report.read_text() if checker == "html" else text)
     yield Shown("log file", "json lines", hostile.path.with_name("steps.jsonl").read_text())
