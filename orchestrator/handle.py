@@ -102,6 +102,11 @@ class Handle(Generic[HandleStateT, HandleInputT, HandleOutputT]):
         return self._child.doing
 
     @property
+    def gauges(self) -> Mapping[str, float]:
+        """Numbers that the harness tells of its work by its attribute `gauges`; none while no attempt is running."""
+        return self._child.gauges
+
+    @property
     def attempt(self) -> int:
         """Number of the running attempt, or of the last one; counted from 1."""
         return self._child.record.attempt

@@ -14,7 +14,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from decimal import Decimal
 from shlex import quote
 from uuid import uuid4
@@ -139,6 +139,22 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         """Why the strategy's orders are refused; empty while trading is allowed."""
         risk = self.state.risk
         return (risk.why or "halted") if risk.state is RiskState.HALTED else ""
+
+    @property
+    def gauges(self) -> Mapping[str, float]:
+        """Numbers for dashboards: money in the currency of the account, the drawdown as a fraction."""
+        state = self.state
+        if state.book is None:
+            return {}
+        return {
+            "equity": float(state.equity),
+            "cash": float(state.cash),
+            "drawdown": float(state.risk.drawdown),
+            "realised": float(state.book.realised),
+            "fees": float(state.book.fees),
+            "turnover": float(state.book.turnover),
+            "open_orders": float(len(state.open)),
+        }
 
     # at the start of each attempt
 

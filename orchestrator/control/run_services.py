@@ -256,7 +256,10 @@ class RunServices:
         return (0, 0) if self._spans is None else (self._spans.sent, self._spans.dropped)
 
     def _look(self) -> list[HarnessFigures]:
-        return [HarnessFigures(one.name, one.status.value, one.durable_step, one.live) for one in self._handles()]
+        return [
+            HarnessFigures(one.name, one.status.value, one.durable_step, one.live, gauges=one.gauges)
+            for one in self._handles()
+        ]
 
 
 async def _serve(listener: trio.SocketListener, server: serving.Server, path: Path | None = None) -> None:

@@ -10,9 +10,11 @@ and `restarts` carries it out. Everything that happens is an event in the store.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
+from itertools import islice
 from math import inf
-from typing import Any
+from typing import Any, cast
 
 import trio
 from attrs import evolve
@@ -161,6 +163,11 @@ class Child:
             return None
         doing = APPROVAL if control.is_parked else WAITING if control.is_waiting else WORKING
         return Live(doing, control.watch.age_at(now), control.step_timeout_s, _halted(self.record.harness))
+
+    @property
+    def gauges(self) -> Mapping[str, float]:
+        """Numbers that the harness tells of its work; none between attempts."""
+        return {} if self.orders.control is None else _gauges(self.record.harness)
 
     async def wait_done(self) -> Outcome:
         """Wait for the outcome and return it."""
@@ -375,3 +382,19 @@ def _halted(harness: BaseHarness[Any, Any, Any]) -> str:
     except Exception:
         return ""
     return said if isinstance(said, str) else ""
+
+
+_GAUGE = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_MOST_GAUGES = 32
+
+
+def _gauges(harness: BaseHarness[Any, Any, Any]) -> Mapping[str, float]:
+    """Return the numbers of the harness's attribute `gauges`; an error in its code does not reach the caller."""
+    try:
+        said: object = getattr(harness, "gauges", None)
+        if not isinstance(said, Mapping):
+            return {}
+        told = cast(Mapping[object, Any], said)
+        return {name: float(told[name]) for name in islice(told, _MOST_GAUGES) if _GAUGE.fullmatch(str(name))}  # type: ignore[misc]
+    except Exception:
+        return {}

@@ -60,6 +60,8 @@ class HarnessFigures:
     """See `orchestrator.runtime.activity`; if empty, it is derived from the other fields."""
     age_s: float | None = None
     """Age of the step in progress, seconds; None if the harness is not running."""
+    gauges: Mapping[str, float] = field(factory=dict[str, float])
+    """What the harness tells of its work; known to its program only."""
 
 
 @frozen
@@ -151,6 +153,9 @@ def _of_harnesses(now: Snapshot) -> Iterator[Family]:
     ages = [((name,), age_s) for name, one in each if (age_s := _age_of(one)) is not None]
     help = "Seconds since a running harness recorded its last step, or began its attempt."
     yield _gauge("orchestrator_step_age_seconds", help, ages, "harness")
+    told = [((name, label_of(gauge)), number) for name, one in each for gauge, number in one.gauges.items()]
+    help = "Numbers that a harness tells of its work by its attribute `gauges`, such as equity or features that pass."
+    yield _gauge("orchestrator_harness_gauge", help, told, "harness gauge")
 
 
 def _age_of(one: HarnessFigures) -> float | None:

@@ -55,6 +55,7 @@ class Halted(Scripted):
     """Asks its agent, and waits without doing its work."""
 
     halted = "the venue is closed"
+    gauges = {"equity": 10.0}  # noqa: RUF012
 
 
 async def asks(harness: Scripted) -> Steps:

@@ -49,6 +49,41 @@ class Method(Scripted):
         return False
 
 
+class Telling(Scripted):
+    """Tells numbers of its work."""
+
+    tells: ClassVar[Callable[[], Any]]
+
+    @property
+    def gauges(self) -> dict[str, float]:
+        return cast(dict[str, float], type(self).tells())
+
+
+@pytest.mark.parametrize(
+    ("tells", "told"),
+    [
+        (lambda: {"equity": 3, "open_orders": 2.5}, {"equity": 3.0, "open_orders": 2.5}),
+        (lambda: {'a"} 1\n': 1.0, "Big": 1.0, "kept": 1.0}, {"kept": 1.0}),
+        (lambda: {f"g{number}": 1.0 for number in range(40)}, {f"g{number}": 1.0 for number in range(32)}),
+        (lambda: {"equity": "much"}, {}),
+        (lambda: 1 / 0, {}),
+        (lambda: [1, 2], {}),
+    ],
+)
+async def test_what_a_harness_tells_of_its_work_are_numbers_under_plain_names(
+    tells: Callable[[], Any], told: dict[str, float], autojump_clock: MockClock
+) -> None:
+    Telling.tells = tells
+    async with Orchestrator(handle_signals=False) as orchestrator:
+        handle = orchestrator.start(Telling(poll), name="a")
+        before = handle.gauges
+        async for _ in handle.steps():
+            break
+        running = handle.gauges
+        handle.stop(0)
+    assert (before, running, handle.gauges) == ({}, told, {})
+
+
 @pytest.mark.parametrize(
     ("says", "shown"), [(lambda: "drawdown", "drawdown"), (lambda: 3, ""), (lambda: None, ""), (lambda: 1 // 0, "")]
 )

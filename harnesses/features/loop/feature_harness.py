@@ -35,7 +35,7 @@ from attrs import evolve, frozen
 from harnesses.base import BaseHarness
 from harnesses.errors import HarnessMisuse, Waiting
 from harnesses.features.errors import FeatureError, InvalidRequest, NotReady
-from harnesses.features.feature import Feature, TurnResult
+from harnesses.features.feature import Feature, FeatureStatus, TurnResult
 from harnesses.features.feature_record import (
     DEFAULT_BRANCH,
     DEFAULT_SUMMARY,
@@ -235,6 +235,19 @@ class FeatureHarness(BaseHarness[FeatureState, Iteration, IterationResult]):
     def initialized(self) -> InitializerResult:
         """The result of the initialisation; `created` is whether it happened in this attempt."""
         return initializer_result(self.state, created=self._list.has_created)
+
+    @property
+    def gauges(self) -> Mapping[str, float]:
+        """Numbers for dashboards: how many features have which status, and tries so far."""
+        standings = self.state.standings
+        counts = dict.fromkeys(FeatureStatus, 0.0)
+        for one in standings:
+            counts[one.status] += 1
+        return {f"features_{status.value}": count for status, count in counts.items()} | {
+            "features": float(len(standings)),
+            "tries": float(sum(one.tries for one in standings)),
+            "set_backs": float(sum(one.set_backs for one in standings)),
+        }
 
     def is_complete(self) -> bool:
         return self._list.is_complete(self.state, self._policy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harnesses.features import FeatureHarness, FeatureState
 from harnesses.features.planning.next_move import count_progress
 from tests.harnesses.features.played import FAIL, PASS, begun, feature, played, unlimited
 
@@ -31,3 +32,20 @@ def test_a_list_whose_required_features_pass_is_not_stuck() -> None:
     seen = count_progress(state)
 
     assert (seen.gate, seen.stuck, seen.blocked) == (True, False, ("nice",))
+
+
+def test_the_numbers_for_dashboards_count_every_feature_once() -> None:
+    class Told(FeatureHarness):
+        def __init__(self, state: FeatureState) -> None:
+            self._at = state
+
+        @property
+        def state(self) -> FeatureState:
+            return self._at
+
+    state, _ = played(begun("a", "b", "c"), unlimited(recheck_sample=0), [PASS, FAIL])
+
+    told = Told(state).gauges
+
+    assert (told["features"], told["features_passed"], told["features_blocked"], told["features_pending"]) == (3, 1, 1, 1)
+    assert (told["tries"], told["set_backs"]) == (2, 0)

@@ -174,6 +174,19 @@ async def test_a_known_split_changes_nothing_that_is_owned(autojump_clock):
     assert harness.state.cash == 10_014
 
 
+async def test_the_numbers_for_dashboards_are_those_of_the_account(autojump_clock):
+    harness = await ran(feed(), strategy=always(Side.BUY, 1))
+
+    state, told = harness.state, harness.gauges
+
+    assert told["equity"] == pytest.approx(float(outputs(harness)[-1].equity))
+    assert (told["cash"], told["fees"], told["turnover"]) == tuple(
+        map(float, (state.cash, state.book.fees, state.book.turnover))
+    )
+    assert told["drawdown"] == pytest.approx(float(outputs(harness)[-1].drawdown))
+    assert TradingHarness(feed()).gauges == {}
+
+
 async def test_an_order_that_waits_is_followed_until_it_is_filled(autojump_clock):
     limit = order(Side.BUY, 3, kind=OrderKind.LIMIT, limit_price=Decimal(95))
 
