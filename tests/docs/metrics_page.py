@@ -29,10 +29,12 @@ LABELS = {
     "outcome": "how an effect ended: `confirmed`, `refused`, `unknown`, `not_done`",
     "event": "of an approval `requested`, `approved`, `denied`, `reopened`, `used`; of an end the [event](log.md#lifecycle)",
     "pool": "the budget: `harness/NAME`, a pool, a supervisor, or the run",
+    "gauge": "what a harness tells of its work: the names in its property `gauges`",
     "resource": "`steps`, `turns`, `tool_calls`, `tokens`, `money`, `working_time_s`",
 }
 _UNITS = {"orchestrator_budget_spent": "by resource", "orchestrator_budget_limit": "by resource"}
 _UNITS["orchestrator_agent_usage"] = "by resource"
+_UNITS["orchestrator_harness_gauge"] = "by gauge"
 
 
 def all_families() -> list[Family]:
