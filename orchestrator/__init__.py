@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from orchestrator.records import HarnessRecord, Record, StepRecord
     from orchestrator.restart import Backoff, Intensity, Restart, Strategy
     from orchestrator.runtime.supervisor import Supervisor
-    from orchestrator.store import MemoryStore, SqliteStore, Store
+    from orchestrator.store import MemoryStore, PostgresStore, SqliteStore, Store
     from orchestrator.workers.run_workers import run_workers
 else:
     __getattr__, __dir__ = _lazy(
@@ -46,7 +46,7 @@ else:
             "orchestrator.records": "HarnessRecord Record StepRecord",
             "orchestrator.restart": "Backoff Intensity Restart Strategy",
             "orchestrator.runtime.supervisor": "Supervisor",
-            "orchestrator.store": "MemoryStore SqliteStore Store",
+            "orchestrator.store": "MemoryStore PostgresStore SqliteStore Store",
             "orchestrator.workers.run_workers": "run_workers",
         },
     )
@@ -67,6 +67,7 @@ __all__ = [
     "OwnedElsewhere",
     "OwnershipLost",
     "Pool",
+    "PostgresStore",
     "Record",
     "Restart",
     "SqliteStore",

@@ -71,6 +71,7 @@ from orchestrator.runtime.start_burst import StartBurst
 from orchestrator.runtime.started_children import ENDED
 from orchestrator.runtime.supervisor import MAX_DEPTH, Supervisor
 from orchestrator.store import MemoryStore, SqliteStore, Store
+from orchestrator.store.postgres.postgres_address import is_postgres_url
 from orchestrator.store.rules.signing_key import secret_path
 from orchestrator.store.store_capabilities import path_of
 from orchestrator.store.store_protocol import Remark
@@ -88,8 +89,9 @@ class Orchestrator:
     """Runs many harnesses side by side without losing a step. An async context manager; leaving it waits for all harnesses.
 
     Args:
-        store: a path, a `Store`, or None for a store in memory. A store opened from a path is closed on leaving; a `Store`
-            object stays open for reading, and its creator closes it with `close()` or `closing(store)`.
+        store: a path, the address of a database on a PostgreSQL server (`postgresql://…`), a `Store`, or None for a store in
+            memory. A store opened from a path or address is closed on leaving; a `Store` object stays open for reading, and
+            its creator closes it with `close()` or `closing(store)`.
         log: where committed records are written as JSON lines: a path, or an open text file.
         strategy: strategy of the root supervisor.
         intensity: how many restarts the root supervisor allows within `period_s`: for each harness under `one_for_one`,
@@ -684,6 +686,10 @@ def _open(store: str | Path | Store | None) -> tuple[Store, bool]:
     """Return the store to use, and whether this orchestrator has to close it."""
     if store is None:
         return MemoryStore(), True
+    if is_postgres_url(store):
+        from orchestrator.store.postgres.postgres_store import PostgresStore
+
+        return PostgresStore(store), True
     if isinstance(store, str | Path):
         return SqliteStore(store), True
     if not hasattr(store, "commit"):

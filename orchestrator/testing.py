@@ -26,7 +26,7 @@ from orchestrator.outcome import Outcome
 from orchestrator.records import ApprovalRecord, ChildRecord, EffectRecord, HarnessRecord, Record, StepRecord
 from orchestrator.restart import Restart
 from orchestrator.store.in_memory.memory_store import MemoryStore
-from orchestrator.store.store_capabilities import Filed, Transcribed, path_of, secret_of
+from orchestrator.store.store_capabilities import Filed, Leased, Transcribed, path_of, secret_of
 from orchestrator.store.store_protocol import (
     Committed,
     ConsumedRow,
@@ -155,6 +155,8 @@ class FaultyStore:
         self.secret = secret_of(store)
         if isinstance(store, Filed):
             self.read_file = store.read_file
+        if isinstance(store, Leased):
+            self.lease_s = store.lease_s
         if isinstance(store, Transcribed):
             self.effect_records, self.model_of, self.transcripts = store.effect_records, store.model_of, store.transcripts
         self.commits = 0

@@ -63,7 +63,7 @@ OF_COMMAND = "cyclopts"
 """The extra of the command: imported in `orchestrator.cli` alone, whose `main` imports the rest of it when it is called."""
 EXTRAS = names(
     "anthropic apprise cryptography duckdb duckdb_ext h11 markdown_it mcp openai opentelemetry pandas polars "
-    "prometheus_client pyarrow rich scipy textual tree_sitter tree_sitter_bash vl_convert"
+    "prometheus_client psycopg pyarrow rich scipy textual tree_sitter tree_sitter_bash vl_convert"
 )
 """Packages that come with an extra: imported only within functions."""
 

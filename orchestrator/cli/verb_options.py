@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 from attrs import frozen
 from cyclopts import Parameter, Token
 
+from orchestrator.store.postgres.postgres_address import check_is_path
 from orchestrator.text.command_hints import DEFAULT_STORE as DEFAULT_STORE
 
 if TYPE_CHECKING:
@@ -91,8 +92,14 @@ class Common:
 
     @property
     def store_path(self) -> str:
-        """Where the store is."""
-        return self.store or os.environ.get("ORCHESTRATOR_STORE") or DEFAULT_STORE
+        """Where the store is.
+
+        Raises:
+            UsageError: it is on a server.
+        """
+        path = self.store or os.environ.get("ORCHESTRATOR_STORE") or DEFAULT_STORE
+        check_is_path(path)
+        return path
 
     def reader(self) -> SqliteReader:
         """Return what reads the store."""

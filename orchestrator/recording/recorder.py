@@ -8,6 +8,7 @@ waits forever.
 A harness has at most one step in progress, so a sender never waits for room. A batch is
 what was runnable when its first item arrived; a large one is handed over at once, so that the disk works while the other
 harnesses step. A batch of one is committed without the thread as long as commits are fast: switching threads takes longer.
+To a store on a server (`Leased`), every commit is made in the thread.
 What nobody waits for and nothing needs soon, such as the intent of a model call, wakes nobody: it joins the next batch.
 
 The recorder:
@@ -51,6 +52,7 @@ from orchestrator.recording.commit_queue import Batch, Condition, PendingWrite, 
 from orchestrator.recording.histogram import AMOUNTS, SECONDS, Histogram
 from orchestrator.recording.row_redaction import redact_result, redact_writes
 from orchestrator.recording.switch_interval import prompt_switches
+from orchestrator.store.store_capabilities import Leased
 from orchestrator.store.store_protocol import Committed, Operation, Store
 
 _CHUNK = 512
@@ -97,6 +99,8 @@ class Recorder:
         self._alone = 0
         self._lost: StoreLost | None = None
         self._pid = os.getpid()
+        self._may_block = store.blocking and not isinstance(store, Leased)
+        """Whether a quick commit may be done in the loop's thread: on a server, the next one may take seconds."""
         self._aside = trio.CapacityLimiter(1)
         """One at a time: redactions of large rows would only compete for the interpreter."""
         self.settling = Committed((), ())
@@ -121,7 +125,7 @@ class Recorder:
             StoreLost: the store failed; the step is not recorded.
         """
         alone = self._alone >= _ALONE and not self._waiting and not self._under_way and self._quick_s < _QUICK_S
-        if not alone or self._lost is not None or not self.store.blocking:
+        if not alone or self._lost is not None or not self._may_block:
             return False
         if trio.lowlevel.current_statistics().tasks_runnable:
             self._alone = 0
@@ -309,7 +313,7 @@ class Recorder:
         self._under_way.add(batch)
         if self._lost is not None:
             self._refuse_all()
-        elif not self._has_thread or (self._is_quick and len(slots) == 1 and not batch.is_large):
+        elif not self._has_thread or (self._may_block and self._is_quick and len(slots) == 1 and not batch.is_large):
             self._commit_here(batch)
         else:
             self._queue.put(batch)

@@ -6,6 +6,7 @@ from harnesses.lazy_exports import lazy as _lazy
 
 if TYPE_CHECKING:
     from orchestrator.store.in_memory.memory_store import MemoryStore
+    from orchestrator.store.postgres.postgres_store import PostgresStore
     from orchestrator.store.sqlite.sqlite_reader import SqliteReader
     from orchestrator.store.sqlite.sqlite_store import SqliteStore
     from orchestrator.store.store_capabilities import Counted, InFile, Keyed, Watched
@@ -15,6 +16,7 @@ else:
         __name__,
         {
             "orchestrator.store.in_memory.memory_store": "MemoryStore",
+            "orchestrator.store.postgres.postgres_store": "PostgresStore",
             "orchestrator.store.sqlite.sqlite_reader": "SqliteReader",
             "orchestrator.store.sqlite.sqlite_store": "SqliteStore",
             "orchestrator.store.store_capabilities": "Counted InFile Keyed Watched",
@@ -22,4 +24,4 @@ else:
         },
     )
 
-__all__ = ["Counted", "InFile", "Keyed", "MemoryStore", "SqliteReader", "SqliteStore", "Store", "Watched"]
+__all__ = ["Counted", "InFile", "Keyed", "MemoryStore", "PostgresStore", "SqliteReader", "SqliteStore", "Store", "Watched"]

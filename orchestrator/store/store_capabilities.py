@@ -7,6 +7,7 @@
     Timed        the times of steps, without reading the steps
     Keyed        the signing key of its approvals, if that is not in a file beside it
     Filed        it keeps large values in files, and records name them
+    Leased       it is on a server: a run owns its harnesses while it renews a lease
     Transcribed  transcripts, effects of a step and the model of a fork, without reading all records
 
 The program checks for these protocols, never for a class of store. `orchestrator.store.conformance` tests the laws of the
@@ -74,6 +75,21 @@ class Keyed(Protocol):
     @property
     def secret(self) -> bytes | None:
         """Signing key of its approvals; None if that is in the file beside it."""
+        ...
+
+
+@runtime_checkable
+class Leased(Protocol):
+    """A store on a server: every commit waits for a network, and a run owns its harnesses while it renews a lease."""
+
+    @property
+    def location(self) -> str:
+        """Location of the store, for messages."""
+        ...
+
+    @property
+    def lease_s(self) -> float:
+        """Seconds after which the harnesses of a run that is gone can be claimed by another."""
         ...
 
 

@@ -18,6 +18,7 @@ from tests.benchmarks.observing import observing
 from tests.benchmarks.page import page
 from tests.benchmarks.questions import questions
 from tests.benchmarks.redaction import redaction
+from tests.benchmarks.servers import postgres
 from tests.benchmarks.sharing import workers
 from tests.benchmarks.travel import travel
 from tests.benchmarks.watching import watching
@@ -32,6 +33,7 @@ MEASURES = {
     "model_streams": model_streams,
     "observing": observing,
     "page": page,
+    "postgres": postgres,
     "questions": questions,
     "redaction": redaction,
     "travel": travel,

@@ -57,9 +57,9 @@ PAGES: Mapping[str, ApiPage] = {
     ),
     "store": ApiPage(
         "Store",
-        "What remembers: the protocol, the two stores that come with the package, and the values that they give.",
+        "What remembers: the protocol, the stores that come with the package, and the values that they give.",
         {
-            "orchestrator": "Store SqliteStore MemoryStore Record StepRecord HarnessRecord",
+            "orchestrator": "Store SqliteStore PostgresStore MemoryStore Record StepRecord HarnessRecord",
             "orchestrator.store": "SqliteReader Counted InFile Keyed Watched",
             "orchestrator.store.store_protocol": "StepRow EffectRow VersionRow Claim Append Migrate Settle Remark Past Fork "
             "Claimed Committed",

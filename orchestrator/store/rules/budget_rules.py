@@ -15,10 +15,10 @@ from typing import Any, Protocol
 
 from attrs import evolve, field, frozen
 
-from harnesses.budgets.budget import NOTHING, Denied, Granted, Later, Spend, spend_of
+from harnesses.budgets.budget import NOTHING, Denied, Granted, Later, Spend, budget_of, spend_of
 from harnesses.budgets.pools import Account, decide, merged, not_open
 from harnesses.budgets.usage import DECLARED, Charged, charge_usage, nearing
-from orchestrator.codec import encode_private
+from orchestrator.codec import decode, encode_private
 from orchestrator.store.store_operations import Charge, Fund, InsertRecord, Reserve, SettleSpend
 
 
@@ -46,6 +46,16 @@ def amounts_of(plain: dict[str, Any]) -> tuple[Spend, Spend | None]:
     """Decode the result of `Open.plain`: what is reserved, and what is charged if it is never settled."""
     cutoff = plain.pop("cutoff", None)
     return spend_of(plain), None if cutoff is None else spend_of(cutoff)
+
+
+def account_of(limits: str, spent: str, reserved: str) -> Account:
+    """Return an account from the JSON of its parts."""
+    return Account(budget_of(decode(limits)), spend_of(decode(spent)), spend_of(decode(reserved)))
+
+
+def open_of(id: int, harness: int, epoch: int, attempt: int, step: int, pools: Any, amounts: Any) -> Open:
+    """Return a reservation from its columns: pools and amounts are JSON."""
+    return Open(id, harness, epoch, attempt, step, tuple(decode(pools)), *amounts_of(decode(amounts)))
 
 
 class BudgetRows(Protocol):

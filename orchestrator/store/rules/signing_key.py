@@ -13,8 +13,11 @@ import stat
 from pathlib import Path
 
 from harnesses.files.safe_files import KEY_BYTES, key_in, make_key
-from orchestrator.errors import StoreUnusable, UsageError
-from orchestrator.store.store_capabilities import path_of, secret_of
+from orchestrator.errors import NotReady, StoreUnusable, UsageError
+from orchestrator.store.store_capabilities import Leased, path_of, secret_of
+
+KEY_FILE = "ORCHESTRATOR_APPROVAL_KEY_FILE"
+"""Environment variable that names the file with the key of a store that is not in a file."""
 
 
 def secret_path(store: str | Path) -> Path:
@@ -29,13 +32,21 @@ class Secret:
         path = path_of(store)
         self._path = None if path is None else secret_path(path)
         self._bytes = secret_of(store)
+        self._lacks = store.location if isinstance(store, Leased) and self._bytes is None else ""
+        """A store on a server that was given no key: one made here would be unknown to other machines, and to the next run."""
 
     def get(self) -> bytes:
         """Return the key.
 
         Raises:
             StoreUnusable: its file cannot be created or read.
+            NotReady: the store is on a server, and was given no key.
         """
+        if self._lacks:
+            raise NotReady(
+                f"{self._lacks}: approvals need a key: expected the environment variable {KEY_FILE} to name a file of "
+                f"{2 * KEY_BYTES} hexadecimal digits, the same on every machine; `openssl rand -hex {KEY_BYTES}` makes one"
+            )
         if self._bytes is None:
             self._bytes = secrets.token_bytes(KEY_BYTES) if self._path is None else _make(self._path)
         return self._bytes

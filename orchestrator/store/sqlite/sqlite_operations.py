@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from attrs import define, field
-
 from harnesses.data.large_values import stored_file
 from harnesses.errors import OrchestratorError
 from orchestrator.codec import decode, encode, kept_of
@@ -25,8 +23,10 @@ from orchestrator.store.rules.approval_rules import ApprovalRules
 from orchestrator.store.rules.budget_rules import BudgetRules
 from orchestrator.store.rules.effect_rules import settling, unknown_harness
 from orchestrator.store.rules.fork_rules import Origin, check_fork, check_room, make_fork, origin_in
+from orchestrator.store.rules.holdings import Holdings
+from orchestrator.store.rules.mail_rules import MailRules
 from orchestrator.store.rules.state_rules import add_version, check_migrate, goes_on_with, migration_body, versions_until
-from orchestrator.store.sqlite.sqlite_rows import SqliteApprovalRows, SqliteBudgetRows, SqliteMail, read_children
+from orchestrator.store.sqlite.sqlite_rows import SqliteApprovalRows, SqliteBudgetRows, SqliteMailRows, read_children
 from orchestrator.store.sqlite.sqlite_states import find_state
 from orchestrator.store.store_operations import Reserve
 from orchestrator.store.store_protocol import (
@@ -47,21 +47,6 @@ _TIME_LIMITS = f"SELECT body FROM records WHERE {IS_EVENT} AND harness = ? AND k
 _SAVED = "SELECT max(step) FROM snapshots WHERE harness = ? AND step <= ?"
 
 
-@define
-class Holdings:
-    """What this run owns, as of its last commit. A commit works on a copy, which is kept if the commit succeeds."""
-
-    ownership: int = -1
-    """`meta.ownership` when it was last read; while it is unchanged, no harness has changed owner."""
-    epochs: dict[int, int] = field(factory=dict[int, int])
-    """Epochs of this run's harnesses, by their numbers."""
-    heads: dict[int, int] = field(factory=dict[int, int])
-    """The last step of each."""
-
-    def copy(self) -> Holdings:
-        return Holdings(self.ownership, dict(self.epochs), dict(self.heads))
-
-
 class Operations:
     """Carries out operations on an open connection, for one run."""
 
@@ -73,7 +58,7 @@ class Operations:
         self._run = run
         self._budget_rules = BudgetRules(SqliteBudgetRows(db, run, partial(is_alive, path)), self._insert_record)
         self._approval_rules = ApprovalRules(SqliteApprovalRows(db, cipher), self._insert_record)
-        self.mail = SqliteMail(db, location, self._insert_record)
+        self.mail = MailRules(SqliteMailRows(db, location), self._insert_record)
         self._spenders: set[int] = set()
         """Harnesses that may have open reservations; others need no query at the end of their attempts."""
         self.holdings = Holdings()

@@ -25,6 +25,7 @@ from orchestrator.store.file.run_lock import is_alive
 from orchestrator.store.file.schema import EFFECTS_OF_STEP, IS_EVENT, MODEL_OF, NOT_EVENTS, TRANSCRIPTS
 from orchestrator.store.file.schema_shape import Connection
 from orchestrator.store.file.value_files import ValueFiles, files_folder
+from orchestrator.store.postgres.postgres_address import check_is_path
 from orchestrator.store.rules.approval_rules import approval_records
 from orchestrator.store.rules.effect_rules import Mark, effects_of
 from orchestrator.store.rules.state_rules import goes_on_with, versions_of
@@ -159,10 +160,11 @@ class SqliteReader:
             effects are returned as they are stored.
 
     Raises:
-        UsageError: the key file holds no key.
+        UsageError: the key file holds no key, or the path is the address of a server.
     """
 
     def __init__(self, path: str | Path, *, key: bytes | str | Path | None = None) -> None:
+        check_is_path(path)
         # Resolved, since locks and the kill switch are files beside the real file.
         self.path = Path(path).resolve()
         self.location = str(path)

@@ -6,35 +6,24 @@ Writes happen within the transaction of a commit.
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from attrs import define, field, frozen
+from attrs import frozen
 
 from harnesses.attachments import CHILD
-from harnesses.budgets.budget import budget_of, spend_of
 from harnesses.budgets.pools import Account
-from harnesses.data.record_size import CEILING_BYTES, check_size
-from harnesses.errors import OrchestratorError
-from orchestrator.codec import decode, encode_private
+from orchestrator.codec import encode_private
 from orchestrator.lifecycle import Status
 from orchestrator.records import ChildRecord, name_in
 from orchestrator.store.encryption import FieldCipher, reveal_body
 from orchestrator.store.file.schema import CHILDREN, CHILDREN_OF
 from orchestrator.store.rules.approval_rules import Filed
-from orchestrator.store.rules.budget_rules import Open, amounts_of
+from orchestrator.store.rules.budget_rules import Open, account_of, open_of
 from orchestrator.store.store_operations import (
     ConsumedRow,
-    InsertRecord,
     Post,
-    SentRow,
-    full,
-    is_bounded,
-    record_of,
     unknown_recipient,
 )
-from orchestrator.store.store_protocol import StepRow
 
 _COLUMNS = "o.id, o.harness, o.epoch, o.attempt, o.step, o.pools, o.amounts"
 
@@ -55,7 +44,7 @@ class SqliteBudgetRows:
 
     def account(self, pool: str) -> Account:
         row = self._db.execute("SELECT limits, spent, reserved FROM pools WHERE pool = ?", (pool,)).fetchone()
-        return Account() if row is None else _account(*row)
+        return Account() if row is None else account_of(*row)
 
     def has(self, pool: str) -> bool:
         return self._db.execute("SELECT 1 FROM pools WHERE pool = ?", (pool,)).fetchone() is not None
@@ -93,22 +82,14 @@ class SqliteBudgetRows:
 
     def _select(self, rest: str, *values: object) -> list[Open]:
         rows = self._db.execute(f"SELECT {_COLUMNS} FROM open_reservations o {rest}", values).fetchall()
-        return [_open(*row) for row in rows]
+        return [open_of(*row) for row in rows]
 
 
 def accounts(db: sqlite3.Connection, pools: Collection[str] | None) -> dict[str, Account]:
     """Return the accounts of pools, all or some, by name."""
     some = "" if pools is None else f"WHERE pool IN ({', '.join('?' * len(pools))})"
     rows = db.execute(f"SELECT pool, limits, spent, reserved FROM pools {some} ORDER BY pool", tuple(pools or ())).fetchall()
-    return {pool: _account(*columns) for pool, *columns in rows}
-
-
-def _account(limits: str, spent: str, reserved: str) -> Account:
-    return Account(budget_of(decode(limits)), spend_of(decode(spent)), spend_of(decode(reserved)))
-
-
-def _open(id: int, harness: int, epoch: int, attempt: int, step: int, pools: Any, amounts: Any) -> Open:
-    return Open(id, harness, epoch, attempt, step, tuple(decode(pools)), *amounts_of(decode(amounts)))
+    return {pool: account_of(*columns) for pool, *columns in rows}
 
 
 # Not by `approval_index`, since deleting an answer there must not undo it. SQLite itself maintains the index
@@ -188,9 +169,6 @@ def read_children(db: sqlite3.Connection, cipher: FieldCipher, harness: int | No
     )
 
 
-Step: TypeAlias = tuple[int, int]
-"""Number of a harness, and of its step."""
-
 _NEWEST_WAITING = "SELECT coalesce(max(seq), 0) FROM mailbox WHERE harness = ? AND consumed_step IS NULL AND kind <> 'reply'"
 WAITING = """
 SELECT count(*) FROM (
@@ -222,105 +200,33 @@ def find_recipient(db: sqlite3.Connection, name: str, location: str) -> tuple[in
     return row  # type: ignore[no-any-return]
 
 
-@define(eq=False)
-class SqliteMail:
+@frozen(eq=False)
+class SqliteMailRows:
     """The mailboxes of a store, on the connection of its writer."""
 
     _db: sqlite3.Connection
     _location: str
-    _insert_record: InsertRecord
-    before: dict[int, int] = field(factory=dict[int, int])
-    """For each message put in this commit, the one waiting before it; see `Committed`."""
 
-    def put(self, post: Post) -> int:
-        """Put a message into a mailbox; return its `seq`, or that of an earlier one with the same id.
+    def recipient(self, name: str) -> tuple[int, int | None]:
+        return find_recipient(self._db, name, self._location)
 
-        Raises:
-            UnknownHarness: there is no such harness.
-            MailboxFull: the mailbox is at its limit.
-        """
-        harness, limit = find_recipient(self._db, post.to, self._location)
-        if (seq := self._same(harness, post)) is not None:
-            return seq
-        if limit is not None and is_bounded(post) and self._waiting(harness, limit, post.time_us) >= limit:
-            raise full(post.to, limit)
-        return self._insert(harness, post)
-
-    def refused(
-        self,
-        steps: Iterable[StepRow],
-        consumed: Iterable[ConsumedRow],
-        sent: Iterable[SentRow],
-        epochs: Mapping[int, int],
-    ) -> dict[Step, OrchestratorError]:
-        """Return the steps whose messages cannot be delivered, and why. Messages that a step consumes make room first."""
-        by_step: dict[Step, list[Post]] = {}
-        for row in sent:
-            by_step.setdefault((row.harness, row.step), []).append(row.post)
-        used: dict[Step, list[ConsumedRow]] = {}
-        for one in consumed:
-            used.setdefault((one.harness, one.step), []).append(one)
-        refused: dict[Step, OrchestratorError] = {}
-        change: Counter[int] = Counter()
-        for step in steps:
-            if epochs.get(step.harness) != step.epoch:
-                continue
-            key = step.harness, step.step
-            mine: Counter[int] = Counter(change)
-            mine[step.harness] -= sum(self._is_waiting(one, step.time_us) for one in used.get(key, ()))
-            try:
-                for post in by_step.get(key, ()):
-                    self._make_room(post, mine, step.time_us)
-            except OrchestratorError as error:
-                refused[key] = error
-            else:
-                change = mine
-        return refused
-
-    def send(self, sent: Sequence[SentRow], written: Collection[Step]) -> list[int]:
-        """Put the messages of the written steps into mailboxes; return their `seq`s, 0 for a step that was not written."""
-        seqs: list[int] = []
-        for row in sent:
-            if (row.harness, row.step) not in written:
-                seqs.append(0)
-                continue
-            harness, _ = find_recipient(self._db, row.post.to, self._location)
-            seq = self._same(harness, row.post)
-            seqs.append(self._insert(harness, row.post) if seq is None else seq)
-        return seqs
-
-    def consume(self, consumed: Iterable[ConsumedRow]) -> None:
-        """Mark messages as consumed."""
-        rows = [(row.step, row.message, row.harness) for row in consumed]
-        if rows:
-            self._db.executemany("UPDATE mailbox SET consumed_step = ? WHERE seq = ? AND harness = ?", rows)
-
-    def _make_room(self, post: Post, change: Counter[int], now_us: int) -> None:
-        """Count a message in `change`, the difference in waiting messages of each mailbox since before the commit."""
-        harness, limit = find_recipient(self._db, post.to, self._location)
-        check_size("the message", post.body, CEILING_BYTES)
-        if not is_bounded(post) or self._same(harness, post) is not None:
-            return
-        if limit is not None and self._waiting(harness, limit - change[harness], now_us) + change[harness] >= limit:
-            raise full(post.to, limit)
-        change[harness] += 1
-
-    def _insert(self, harness: int, post: Post) -> int:
-        (before,) = self._db.execute(_NEWEST_WAITING, (harness,)).fetchone()
-        check_size("the message", post.body, CEILING_BYTES)
-        seq = self._insert_record(harness, 0, 0, 0, post.time_us, record_of(post), "message")
-        extra = post.id or None, post.kind, post.type or None, post.deadline_us or None
-        self._db.execute(_INSERT, (seq, harness, post.sender, post.body, *extra))
-        self.before[seq] = before
-        return seq
-
-    def _same(self, harness: int, post: Post) -> int | None:
-        row = self._db.execute(_SAME_ID, (harness, post.id)).fetchone() if post.id else None
+    def same(self, harness: int, id: str) -> int | None:
+        row = self._db.execute(_SAME_ID, (harness, id)).fetchone()
         return None if row is None else int(row[0])
 
-    def _waiting(self, harness: int, most: int, now_us: int) -> int:
-        """Return how many messages wait in a mailbox, counting no further than `most`."""
+    def waiting(self, harness: int, most: int, now_us: int) -> int:
         return int(self._db.execute(WAITING, (harness, now_us, max(most, 0))).fetchone()[0])
 
-    def _is_waiting(self, used: ConsumedRow, now_us: int) -> bool:
+    def is_waiting(self, used: ConsumedRow, now_us: int) -> bool:
         return self._db.execute(_IS_WAITING, (used.message, used.harness, now_us)).fetchone() is not None
+
+    def newest_waiting(self, harness: int) -> int:
+        return int(self._db.execute(_NEWEST_WAITING, (harness,)).fetchone()[0])
+
+    def add(self, seq: int, harness: int, post: Post) -> None:
+        extra = post.id or None, post.kind, post.type or None, post.deadline_us or None
+        self._db.execute(_INSERT, (seq, harness, post.sender, post.body, *extra))
+
+    def consume(self, rows: Sequence[ConsumedRow]) -> None:
+        used = [(row.step, row.message, row.harness) for row in rows]
+        self._db.executemany("UPDATE mailbox SET consumed_step = ? WHERE seq = ? AND harness = ?", used)

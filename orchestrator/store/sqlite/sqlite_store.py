@@ -29,10 +29,11 @@ from orchestrator.store.file.run_lock import RunLock
 from orchestrator.store.file.schema import INDEX_EVERY, INDEX_NEW
 from orchestrator.store.file.value_files import Staged
 from orchestrator.store.integrity.seals import SEAL_EVERY_S, UNSEALED_KINDS, Sealer
+from orchestrator.store.rules.holdings import Holdings
+from orchestrator.store.rules.mail_rules import Step
 from orchestrator.store.sqlite.sqlite_file import open_writer, translated
-from orchestrator.store.sqlite.sqlite_operations import Holdings, Operations
+from orchestrator.store.sqlite.sqlite_operations import Operations
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
-from orchestrator.store.sqlite.sqlite_rows import Step
 from orchestrator.store.store_protocol import Claim, Committed, ConsumedRow, EffectRow, Fork, Operation, SentRow, StepRow
 
 _COLUMNS = 7

@@ -1,0 +1,153 @@
+"""Connecting to PostgreSQL, and translating its errors. psycopg comes with the extra `postgres` and is imported here only.
+
+psycopg's synchronous side is used, in threads: its async side, like asyncpg, needs asyncio.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from harnesses.diagnostics.extras import install_command
+from harnesses.redaction.redactor import redact_text
+from orchestrator.errors import StoreBusy, StoreError, StoreUnusable, UsageError
+from orchestrator.store.postgres.postgres_address import Address
+
+if TYPE_CHECKING:
+    from psycopg import Connection, Cursor
+
+
+class Database:
+    """One connection, without a transaction unless one is begun by a statement.
+
+    Args:
+        wait_s: seconds allowed for connecting.
+    """
+
+    def __init__(self, address: Address, wait_s: float) -> None:
+        psycopg = _psycopg()
+        settings = (
+            f"-csearch_path={address.schema}",
+            f"-cidle_in_transaction_session_timeout={round(address.lease_s * 1000)}",
+            f"-ctcp_keepalives_idle={max(1, round(address.lease_s))}",
+            "-cclient_min_messages=warning",
+            # Whatever the database sets for its other users.
+            r"-cdefault_transaction_isolation=read\ committed",
+            "-cstatement_timeout=0",
+            "-clock_timeout=0",
+        )
+        self._connection: Connection[Any] = psycopg.connect(
+            address.url,
+            autocommit=True,
+            connect_timeout=max(2, round(wait_s)),
+            application_name="orchestrator",
+            options=" ".join(settings),
+            tcp_user_timeout=round(address.lease_s * 1000),
+            keepalives_idle=max(1, round(address.lease_s / 2)),
+        )
+        # A duplicate, since the connection may close its own while another thread shuts it down.
+        self._socket = socket.socket(fileno=os.dup(self._connection.fileno()))
+
+    def execute(self, statement: str, values: Sequence[object] = ()) -> Cursor[Any]:
+        """Run a statement, with `%s` for each value."""
+        # As bytes, since psycopg's types accept literals only.
+        return self._connection.execute(statement.encode(), values or None)
+
+    def row(self, statement: str, values: Sequence[object] = ()) -> Any:
+        """Return the first row of a query; None if there is none."""
+        return self.execute(statement, values).fetchone()
+
+    def rows(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
+        """Return all rows of a query."""
+        return self.execute(statement, values).fetchall()
+
+    @contextmanager
+    def transaction(self, begin: str = "BEGIN") -> Generator[None]:
+        """Commit what is done within; roll back if it raises."""
+        self.execute(begin)
+        try:
+            yield
+        except BaseException:
+            with suppress(Exception):
+                self.execute("ROLLBACK")
+            raise
+        self.execute("COMMIT")
+
+    @contextmanager
+    def pipeline(self) -> Generator[None]:
+        """Send statements without waiting for their answers, except where a row is fetched."""
+        with self._connection.pipeline():
+            yield
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection is closed or broken."""
+        return bool(self._connection.closed)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
+        self._connection.close()
+
+    def cut(self) -> None:
+        """Break the connection, whatever thread is waiting for an answer on it: that thread gets an error at once."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+
+def array(values: Sequence[int]) -> str:
+    """Return integers as the text of a PostgreSQL array. Adapting a list to one takes psycopg ten times as long."""
+    return "{" + ",".join(map(str, values)) + "}"
+
+
+def text_array(values: Sequence[str | None]) -> str:
+    """Return texts as the text of a PostgreSQL array."""
+    return "{" + ",".join(["NULL" if value is None else _quoted(value) for value in values]) + "}"
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def is_connection_error(error: BaseException) -> bool:
+    """Return whether the server could not be reached, or is shutting down or starting: worth another try."""
+    psycopg = _psycopg()
+    if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return False
+    state: str | None = getattr(error, "sqlstate", None)
+    # 08 connection, 57P0x shutdown, crash and start-up, 25P03 idle in a transaction, 53300 too many connections.
+    return state is None or state.startswith(("08", "57P")) or state in ("25P03", "53300")
+
+
+@contextmanager
+def translated(location: str) -> Generator[None]:
+    """Convert PostgreSQL's errors into ours, with a remedy."""
+    psycopg = _psycopg()
+    try:
+        yield
+    except psycopg.Error as error:
+        raise _translate(location, error) from error
+
+
+def _translate(location: str, error: Any) -> StoreError:
+    psycopg, said = _psycopg(), str(error).strip().splitlines()
+    # An address that is not valid is quoted in the error, with its password.
+    text = redact_text(said[0]) if said else type(error).__name__
+    if isinstance(error, psycopg.errors.LockNotAvailable | psycopg.errors.DeadlockDetected):
+        return StoreBusy(f"{location} is locked: {text}; try again")
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        return StoreUnusable(f"{location} cannot be used: {text}; grant CREATE on the database to this user")
+    if is_connection_error(error):
+        return StoreUnusable(f"{location} cannot be reached: {text}; check that the server runs, and the address")
+    return StoreError(f"{location} failed: {text}; earlier records are safe, check the server")
+
+
+def _psycopg() -> Any:
+    try:
+        import psycopg
+    except ImportError as error:
+        raise UsageError(f"a store on PostgreSQL needs psycopg: {error}; run `{install_command('postgres')}`") from error
+    return psycopg

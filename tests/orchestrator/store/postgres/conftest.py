@@ -1,0 +1,35 @@
+"""One PostgreSQL server for the session; each test has a schema of its own in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from orchestrator.store.postgres.postgres_store import PostgresStore
+from tests.postgres_server import PostgresServer
+
+OpenStore = Callable[..., PostgresStore]
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[PostgresServer]:
+    server = PostgresServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def open_store(server: PostgresServer) -> Iterator[OpenStore]:
+    """Opens the test's store, each time as another run."""
+    schema, opened = server.new_schema(), list[PostgresStore]()
+    key = os.urandom(32)
+
+    def open(*, lease_s: float = 10.0) -> PostgresStore:
+        opened.append(PostgresStore(server.url, lease_s=lease_s, schema=schema, key=key))
+        return opened[-1]
+
+    yield open
+    for store in opened:
+        store.close()
