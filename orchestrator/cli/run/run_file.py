@@ -53,6 +53,7 @@ from orchestrator.cli.run.ready_made import READY_MADE, take_word, way_out
 from orchestrator.cli.run.supervisor_tables import Groups, PoolTable, SupervisorTable, in_order
 from orchestrator.errors import UsageError
 from orchestrator.restart import Backoff, Restart, Strategy
+from orchestrator.store.postgres.postgres_address import check_is_path
 
 _ConvertedT = TypeVar("_ConvertedT")
 _Seconds = Annotated[float, Meta(gt=0, le=1e9)]
@@ -452,7 +453,12 @@ def _name_table(table: dict[str, Any], place: int) -> str:
 
 
 def _beside(path: Path, other: str | None) -> Path | None:
-    """Return a path of the run file: the same run file means the same files wherever it is run from."""
+    """Return a path of the run file: the same run file means the same files wherever it is run from.
+
+    Raises:
+        UsageError: it is the address of a server.
+    """
+    check_is_path(other)
     return None if other is None else path.parent / other
 
 

@@ -60,6 +60,8 @@ MISTAKES = {
     "steps three --limit": "steps: --limit needs a value; see `orchestrator steps --help`",
     "status --store none.db": "none.db is not there: expected a store; check --store, or run something first",
     "status --store .": "is a folder: expected a file",
+    "status --store postgresql://ann:pw@db/desk": "postgresql://ann@db/desk is a store on a server: expected a file",
+    "pause one --store postgres://db/desk": "postgres://db/desk is a store on a server: expected a file",
     "run none.toml": "none.toml is not there: expected a run file (.toml) or a supervisor script (.py)",
     "run run.db": "run.db: expected a run file (.toml) or a supervisor script (.py)",
     "run none.toml --drain 0": "run: --drain: expected seconds above 0, got '0'",

@@ -6,19 +6,21 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 import trio
 
-from orchestrator import Orchestrator, OutcomeKind
+from harnesses import Action, BaseHarness
+from orchestrator import Orchestrator, Outcome, OutcomeKind
 from orchestrator.errors import UsageError
 from orchestrator.store import PostgresStore
 from orchestrator.store.conformance import claim, step_row
 from orchestrator.store.store_protocol import Committed, Operation, StepRow
 from tests import ROOT
+from tests.docs.clock import until
 from tests.orchestrator.store.postgres.conftest import OpenStore
 from tests.orchestrator.store.postgres.counting_program import Counting, Program
 from tests.postgres_server import PostgresServer
@@ -143,6 +145,45 @@ def test_programs_that_begin_at_once_make_one_store(server: PostgresServer) -> N
         claim(store, f"h{number}")
         store.close()
     assert len(opened) == 4
+
+
+class Asking(BaseHarness[int, int, str]):
+    """Asks for approval, and says who gave it."""
+
+    async def execute(self) -> AsyncGenerator[tuple[int, str]]:
+        grant = await self.approval("pay", Action("spend", "pay the bill"))
+        yield 1, grant.by
+
+
+def test_an_approval_is_given_from_another_program(open_store: OpenStore) -> None:
+    """G12: whoever has the key may answer; the harness hears of it."""
+    mine, theirs = open_store(), open_store()
+
+    async def main() -> str:
+        async with Orchestrator(mine) as one, Orchestrator(theirs) as other:
+            handle = one.start(Asking(0), name="payer")
+            await until(theirs.approvals, 0.01)
+            await other.approve(theirs.approvals()[0].id, by="ann")
+            await handle.wait()
+        return str(mine.steps("payer")[0].output)
+
+    assert trio.run(main) == "ann"
+
+
+def test_without_a_key_a_harness_that_asks_for_approval_is_blocked(
+    database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A key made here would be unknown to other machines, and to the next run."""
+    monkeypatch.delenv("ORCHESTRATOR_APPROVAL_KEY_FILE", raising=False)
+
+    async def main() -> Outcome:
+        async with Orchestrator(database) as orchestrator:
+            return await orchestrator.start(Asking(0), name="payer").wait()
+
+    outcome = trio.run(main)
+
+    assert outcome.kind is OutcomeKind.BLOCKED
+    assert "ORCHESTRATOR_APPROVAL_KEY_FILE" in capsys.readouterr().err
 
 
 def test_a_location_has_no_password(server: PostgresServer) -> None:
