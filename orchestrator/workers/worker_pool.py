@@ -121,6 +121,8 @@ class WorkerPool:
                 ours.close()
                 raise UsageError(f"worker {number + 1} cannot be started: {error}") from error
         self._processes[number] = process
+        if self.signalled is not None:  # it came while the process was being started, and has reached only the others
+            process.send_signal(self.signalled)
         try:
             async with trio.SocketStream(trio.socket.from_stdlib_socket(ours)) as stream:
                 await self._converse(number, stream)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
+from math import isfinite, nan
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
@@ -86,9 +87,12 @@ def _limit(text: str) -> tuple[str, float | None]:
         return what, None
     unit = _UNITS.get(amount[-1:])
     try:
-        return what, float(amount if unit is None else amount[:-1]) * (unit or 1.0)
+        seconds = float(amount if unit is None else amount[:-1]) * (unit or 1.0)
     except ValueError:
-        raise UsageError(f"limits set: {what}: {_WANTED}, got {amount!r:.100}") from None
+        seconds = nan
+    if not isfinite(seconds):
+        raise UsageError(f"limits set: {what}: {_WANTED}, got {amount!r:.100}")
+    return what, seconds
 
 
 def _give(common: Common, name: str, wanted: Mapping[str, float | None], by: str, reason: str) -> int:

@@ -194,6 +194,7 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
         process.wait(_ENDS_WITHIN_S)
     except subprocess.TimeoutExpired:
         process.kill()
+        process.wait()
 
 
 def _own(table: Table) -> Table:

@@ -63,7 +63,7 @@ class Workers:
         if not self.quiet:
             for text in self._told(pool):
                 say(for_store(text, self.store.path))
-        return _code(pool)
+        return code_of(pool)
 
     async def _lead(self, pool: WorkerPool, early: Callable[[], int | None]) -> None:
         beside: list[Callable[[], Awaitable[object]]] = [stay_alive]
@@ -88,7 +88,17 @@ class Workers:
         return found[0] if found else 0
 
 
-def _code(pool: WorkerPool) -> int:
-    """Return the exit code of the run: of those of the workers, the one that must not be overlooked."""
-    known = [ExitCode(code) for code in pool.codes.values() if code in {*ExitCode}]
-    return of_run((), known, pool.signalled)
+def code_of(pool: WorkerPool) -> int:
+    """Return the exit code of the run: of those of the workers, the one that must not be overlooked.
+
+    A worker that ended without a result has failed, whatever its code.
+    """
+    said = [_said(report.code) for report in pool.reports.values()]
+    lost = [ExitCode.FAILED for number in pool.codes if number not in pool.reports]
+    kept = [ExitCode(code) for number, code in pool.codes.items() if number not in pool.reports and code in {*ExitCode}]
+    return of_run((), [*said, *lost, *kept], pool.signalled)
+
+
+def _said(code: int) -> ExitCode:
+    """Return a code that a worker reported; one that was ended by a signal, perhaps to it alone, was stopped."""
+    return ExitCode(code) if code in {*ExitCode} else ExitCode.STOPPED

@@ -74,12 +74,13 @@ def test_the_metrics_of_a_run_are_those_of_its_program_and_then_of_its_store(com
 def test_the_time_limits_of_a_running_harness_are_set_and_hold_over_a_restart_of_the_program(command: Command) -> None:
     process = started(command, "Ticking")
 
-    first, shown, wrong, other, unit = command.each(
+    first, shown, wrong, other, unit, unreal = command.each(
         ["limits", "set", "ticking", "step_timeout=30", "period_s=1.5m", "--by", "ann", "--reason", "slow", "--json"],
         ["limits", "ticking"],
         ["limits", "set", "ticking", "grace_s=3"],
         ["limits", "set", "ticking", "period_s=none"],
         ["limits", "set", "ticking", "deadline_s=soon"],
+        ["limits", "set", "ticking", "step_timeout_s=nan"],
     )
     command("stop", "ticking")
     ended(process)
@@ -91,7 +92,7 @@ def test_the_time_limits_of_a_running_harness_are_set_and_hold_over_a_restart_of
     in_force = {"step_timeout_s": 30.0, "deadline_s": None, "period_s": 90.0}
     assert (first.code, first.objects[0]["limits"], first.objects[0]["changed"]) == (0, in_force, True)
     assert shown.out.splitlines() == ["step_timeout_s  30 s", "deadline_s      none", "period_s        90 s"]
-    assert [one.code for one in (wrong, other, unit)] == [2, 2, 2]
+    assert [one.code for one in (wrong, other, unit, unreal)] == [2, 2, 2, 2]
     assert "expected step_timeout_s, deadline_s or period_s" in wrong.err
     assert "to hold it, pause the harness" in other.err
     assert (dead.code, "did not get the order to set limits" in dead.err) == (1, True)

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.cli.run.run_file_workers import code_of
 from orchestrator.store import SqliteReader
+from orchestrator.workers.worker_channel import Report
+from orchestrator.workers.worker_pool import WorkerPool
 from tests.orchestrator.commanding import Command, ended, harnesses, heads, steps_of, wait_until
 
 NAMES = ("a", "b", "c", "d")
@@ -102,3 +105,23 @@ def test_a_script_cannot_be_run_in_workers(command: Command) -> None:
     told = command("run", "script.py", "--workers", "2")
     assert told.code == 2
     assert "--workers is for run files (.toml)" in told.err
+
+
+@pytest.mark.parametrize(
+    ("codes", "reported", "expected"),
+    [
+        ({0: 0, 1: 0}, {0: 0, 1: 0}, 0),
+        ({0: 0, 1: 42}, {0: 0}, 1),
+        ({0: 0, 1: 0}, {0: 0}, 1),
+        ({0: 0, 1: 75}, {0: 0}, 75),
+        ({0: 0, 1: 143}, {0: 0, 1: 143}, 3),
+        ({0: 137, 1: 0}, {0: 6, 1: 0}, 6),
+    ],
+)
+def test_the_code_of_a_run_is_ok_only_if_every_worker_has_said_so(
+    codes: dict[int, int], reported: dict[int, int], expected: int
+) -> None:
+    pool = WorkerPool([], lambda descriptor: [], codes=codes)
+    pool.reports.update({number: Report(code=code) for number, code in reported.items()})
+
+    assert code_of(pool) == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from urllib.request import urlopen
@@ -76,6 +77,17 @@ async def test_a_worker_that_is_killed_again_and_again_is_given_up() -> None:
     )
     await pool.run()
     assert (pool.codes, pool.reports) == ({0: 1}, {})
+
+
+async def test_a_signal_reaches_a_worker_that_is_being_started() -> None:
+    def command(descriptor: int) -> list[str]:
+        pool.pass_on(signal.SIGTERM)
+        return [sys.executable, "-S", "-c", "import time; time.sleep(1000)"]
+
+    pool = WorkerPool([Share(names=("a",))], command)
+    with trio.move_on_after(10):
+        await pool.run()
+    assert pool.codes == {0: 143}
 
 
 async def test_workers_are_stopped_and_waited_for_when_the_program_is_cancelled(tmp_path: Path) -> None:
