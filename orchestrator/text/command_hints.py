@@ -8,7 +8,7 @@ from shlex import quote
 
 DEFAULT_STORE = "run.db"
 _COMMAND = re.compile(r"`orchestrator (?P<verb>[a-z][a-z-]*)(?P<rest>(?: [^`]*)?)`")
-_STORELESS = frozenset({"analyze", "contract", "guard", "memory", "sql"})
+_STORELESS = frozenset({"analyze", "contract", "copy", "guard", "memory", "sql"})
 """Verbs that open no store, or take its path as an argument."""
 
 

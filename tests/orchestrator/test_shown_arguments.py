@@ -184,6 +184,7 @@ NOT_OF_CALLS = {
     **dict.fromkeys(("limits", "limits set"), "they show time limits"),
     "serve": "its page is tested below",
     "mcp": "its tools are tested below",
+    "copy": "it tells how many records there are",
     "run": "it shows what the live views do",
     **dict.fromkeys(("notify", "alerts"), "they tell the status of harnesses, redacted before it is kept"),
     **dict.fromkeys(("init", "schema", "guard", "contract", "completion"), "it reads no store"),

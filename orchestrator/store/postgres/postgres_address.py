@@ -32,7 +32,7 @@ def check_is_path(store: object) -> None:
         shown = shown_url(_AS_PATH.sub(r"\1://", text, count=1))
         raise UsageError(
             f"{shown:.200} is a store on a server: expected a file, since verbs and analysis read SQLite stores only; "
-            "ask it in a program, with `PostgresStore`, or with psql"
+            "`orchestrator copy ADDRESS FILE` copies it into one"
         )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
@@ -181,6 +181,22 @@ class SqliteStore(SqliteReader):
                 staged.append(found[1])
             rows.append(row._replace(body=hide_body(self._cipher, row.kind, body)))
         return evolve(fork, beside=rows) if rows else fork
+
+    def take_in(self, tables: Mapping[str, tuple[str, Iterable[tuple[Any, ...]]]]) -> None:
+        """Write the rows of another store into this one, which is empty, in one transaction that is sealed.
+
+        Args:
+            tables: columns, and rows, of each table by its name.
+        """
+        with self._lock, self._transaction(wait=True):
+            self._seals.begin()
+            for table, (columns, rows) in tables.items():
+                names = [name.split()[-1] for name in columns.split(", ")]
+                places = ", ".join("?" * len(names))
+                self._db.executemany(f"INSERT INTO {table} ({', '.join(names)}) VALUES ({places})", rows)
+            self._index()
+            self._seals.seal()
+        self._seals.publish()
 
     def check_in_place(self) -> None:
         """Raise if the file is no longer the one at its path.
