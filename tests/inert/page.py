@@ -106,6 +106,7 @@ def look(browser: Any, url: str, hostile: Hostile) -> Iterator[tuple[Shown, list
     watched = Watched(context, origin)
     watched.page.goto(url)
     for view, drawn in views(hostile):
+        watched.page.goto("about:blank")  # nothing of the view before is left, which looks like this one
         watched.page.goto(f"{origin}{view}")
         watched.page.locator(drawn).first.wait_for(timeout=_PATIENCE_MS, state="attached")
         watched.page.evaluate(_OPEN)

@@ -34,7 +34,9 @@ limits = App(name="limits", help="Show the time limits of a running harness.")
 
 @limits.default
 def default(name: Name, /, *, common: Common = USUAL) -> int:
-    """Show the time limits of a running harness: of a step, of the whole, and the period of its ticker.
+    """Show the time limits of a running harness.
+
+    They are that of a step, that of the whole, and the period of its ticker.
 
     Args:
         name: the name of the harness

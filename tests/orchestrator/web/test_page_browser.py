@@ -53,7 +53,7 @@ def status(store: Path, name: str) -> tuple[str, int]:
 
 def test_the_page_names_the_harnesses_in_trouble_and_only_them(page: Any) -> None:
     wait_for(lambda: needs(page) == TROUBLED)
-    assert page.locator("#count").inner_text() == str(len(TROUBLED))
+    wait_for(lambda: page.locator("#count").inner_text() == str(len(TROUBLED)))
 
 
 def test_an_approval_given_on_a_phone_lets_the_harness_act(page: Any, live: Live) -> None:
