@@ -72,8 +72,8 @@ class Tool:
     shape: Callable[[Any], Any] = shapes.whole
     order: str = ""
     """The word of `--allow-orders` that allows it; empty for what only reads."""
-    is_persons: bool = False
-    """Whether it is a person's word, and so has to be named in `--allow-orders`."""
+    needs_naming: bool = False
+    """Whether it has to be named in `--allow-orders`: it is a person's word, or lifts what holds agents back."""
     is_destructive: bool = False
 
     @property
@@ -271,30 +271,30 @@ ORDERS = (
     ),
     _orders(
         "set_budget", "/budgets", "It takes effect at the next reservation.", f"{_POOL} by", word="budgets",
-        required="pool limits",
+        required="pool limits", needs_naming=True,
     ),
     _orders(
         "set_limits", "/harnesses/{name}/limits", "", f"{_REPLY} limits* held*", word="limits", required="limits",
     ),
     _orders(
         "kill_switch", "/kill-switch", "While it is on, no effect begins.", "on by timestamp", word="kill-switch",
-        required="on", is_destructive=True,
+        required="on", needs_naming=True, is_destructive=True,
     ),
-    _orders("approve", "/approvals/{id}/approve", "", "id verdict", is_persons=True, is_destructive=True),
-    _orders("deny", "/approvals/{id}/deny", "", "id verdict", is_persons=True, is_destructive=True),
-    _orders("reopen", "/approvals/{id}/reopen", "", "id verdict", is_persons=True),
+    _orders("approve", "/approvals/{id}/approve", "", "id verdict", needs_naming=True, is_destructive=True),
+    _orders("deny", "/approvals/{id}/deny", "", "id verdict", needs_naming=True, is_destructive=True),
+    _orders("reopen", "/approvals/{id}/reopen", "", "id verdict", needs_naming=True),
     _orders(
         "settle", "/effects/settle", "Find out first what became of it: a wrong word has it done twice, or never.",
-        "key outcome", required="harness key as reason", is_persons=True, is_destructive=True,
+        "key outcome", required="harness key as reason", needs_naming=True, is_destructive=True,
     ),
 )  # fmt: skip
 WORDS = tuple(tool.order for tool in ORDERS)
-FOR_ALL = tuple(tool.order for tool in ORDERS if not tool.is_persons)
+FOR_ALL = tuple(tool.order for tool in ORDERS if not tool.needs_naming)
 """What `all` allows."""
 
 
 def allowed_orders(words: Iterable[str]) -> tuple[Tool, ...]:
-    """Return the orders that are allowed by name; `all` are those that are no person's word.
+    """Return the orders that are allowed by name; `all` are those that need no naming.
 
     Raises:
         UsageError: there is no such order.
@@ -302,4 +302,4 @@ def allowed_orders(words: Iterable[str]) -> tuple[Tool, ...]:
     wanted = set(words)
     for word in sorted(wanted - {*WORDS, ALL}):
         raise UsageError(f"--allow-orders: {one_of((ALL, *WORDS), '')}, got {word!r:.100}{near(word, (ALL, *WORDS))}")
-    return tuple(tool for tool in ORDERS if tool.order in wanted or (ALL in wanted and not tool.is_persons))
+    return tuple(tool for tool in ORDERS if tool.order in wanted or (ALL in wanted and not tool.needs_naming))

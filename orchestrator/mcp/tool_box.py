@@ -13,9 +13,8 @@ from typing import Any
 import msgspec
 from attrs import define, field, frozen
 
-from harnesses.errors import HarnessError
 from orchestrator.control.control_server import Request
-from orchestrator.errors import OrchestratorError, UsageError
+from orchestrator.errors import OrchestratorError, StoreError, UsageError
 from orchestrator.mcp.shown_answers import Metadata, page_of, part_at
 from orchestrator.mcp.supervision_tools import BY, READS, STORE, Tool
 from orchestrator.mcp.tool_arguments import Argument, input_schema, near, read_arguments
@@ -32,6 +31,17 @@ _SIGNED = ("approve", "deny", "reopen", "budgets", "limits", "kill-switch")
 
 _GIVEN = (200, 202, 504)
 """Statuses of the answers to orders that were given: carried out, begun, or asked without a reply in time."""
+
+
+_OURS = (400, 404)
+"""Statuses whose text is about the call itself. The text of others may hold what a program wrote, such as its error."""
+
+
+def _refused(tool: Tool, status: int) -> str:
+    return (
+        f"{tool.name}: refused with status {status}; the reason may hold text of agents or programs, so it is left out, as "
+        "this server runs without --content; look at `status` and `why`"
+    )
 
 
 @frozen
@@ -100,7 +110,7 @@ class ToolBox:
             if tool is None:
                 raise UsageError(f"no tool {name!r:.100}: expected one of {', '.join(self.tools)}{near(name, self.tools)}")
             return self._call(tool, read_arguments(name, self.arguments(tool), given))
-        except (OrchestratorError, HarnessError) as error:
+        except (UsageError, StoreError) as error:
             return Called(one_line(str(error), 2000), is_error=True)
         except Exception as error:
             said = f": {error}" if self.with_content else ""
@@ -115,7 +125,8 @@ class ToolBox:
         if tool.order and tool.order not in _SIGNED and response.status in _GIVEN:
             notes = self._record(str(stores.site(store).path), tool, values, answer)
         if response.status >= 400:
-            return Called(one_line(answer["error"], 2000), is_error=True)
+            is_ours = self.with_content or response.status in _OURS
+            return Called(one_line(answer["error"], 2000) if is_ours else _refused(tool, response.status), is_error=True)
         shaped, metadata = tool.shape(answer), Metadata(tool.shown)
         data = shaped if self.with_content else metadata.of(shaped)
         page = page_of(part_at(data, path), skip)

@@ -20,5 +20,5 @@ class StoreNews:
 
     async def wait_news(self, after: int) -> None:
         """Wait until there is a record after this one, or nothing more is written."""
-        while not self.ended and self._store.last_seq() <= after:  # noqa: ASYNC110
+        while not self.ended and await trio.to_thread.run_sync(self._store.last_seq) <= after:  # noqa: ASYNC110
             await trio.sleep(_LOOK_S)  # other processes write, and nobody tells

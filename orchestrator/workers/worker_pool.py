@@ -25,6 +25,8 @@ from orchestrator.workers.worker_channel import Begun, Report, Share, line_of, r
 _FAILED = 1
 """Exit code of a worker that was given up."""
 _PART = 1 << 16
+_MOST_WAIT_S = 60.0
+"""Seconds that a worker gets to end after SIGTERM when the program is cancelled; then it is killed."""
 _OF_THE_PROGRAM = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 """Environment variables by which a service manager talks with the program itself."""
 
@@ -154,8 +156,12 @@ class WorkerPool:
             self._all_begun.set()
 
     async def _end(self, process: trio.Process) -> None:
-        """Stop a worker that is still there, and wait for it: it ends within its own bound."""
+        """Stop a worker that is still there, and wait for its end."""
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
+            with trio.move_on_after(_MOST_WAIT_S, shield=True):
+                await process.wait()
+                return
+            process.kill()
             with trio.CancelScope(shield=True):
                 await process.wait()

@@ -31,13 +31,14 @@ def mcp(
     of the store of a program that runs, or of one that has ended, and cannot disturb the run. Without more it only reads, and
     shows metadata: names, numbers, times, statuses, kinds.
 
-    Orders: pause, resume, stop, start, restart, send, ask, fork, budgets, limits, kill-switch. approve, deny, reopen, settle
-    are a person's word, and have to be named. They are on record as given by mcp.
+    Orders: pause, resume, stop, start, restart, send, ask, fork, limits; and some that have to be named, since they are a
+    person's word or lift what holds agents back: approve, deny, reopen, settle, budgets, kill-switch. They are on record as
+    given by mcp.
 
     Args:
         place: a store, or a folder: then each tool takes the name of a store in it or below (default: --store)
         content: also show what agents, programs and markets wrote: inputs, outputs, states, messages, transcripts, errors
-        allow_orders: orders that the agent may give: all, or some such as pause,resume; all does not include a person's word
+        allow_orders: orders that the agent may give: all but those that have to be named, or some such as pause,resume
     """
     from orchestrator.mcp.stdio_service import check_installed, serve
     from orchestrator.mcp.supervision_tools import allowed_orders

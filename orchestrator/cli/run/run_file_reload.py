@@ -136,7 +136,7 @@ class RunningFile:
             errors.append(one_line(str(error), 500))
         try:
             added += await self._add_alerts(read)
-        except (OrchestratorError, HarnessError) as error:
+        except (OrchestratorError, HarnessError, OSError) as error:
             errors.append(one_line(str(error), 500))
         await self._note(orchestrator, added, left, "; ".join(errors))
 

@@ -91,7 +91,7 @@ def test_harnesses_of_one_supervisor_stay_in_one_process(command: Command) -> No
     )
     process = command.start("run", file, "--workers", "2", "--quiet", "--drain", "1")
     store = command.folder / "run.db"
-    wait_until(lambda: has_gone_on(store, {}))
+    wait_until(lambda: has_gone_on(store, {}) and heads(store).get("e") == 3)
     process.send_signal(signal.SIGTERM)
     assert ended(process).code == 143
     with closing(SqliteReader(store)) as reader:

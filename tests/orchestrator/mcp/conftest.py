@@ -91,7 +91,7 @@ def supervising(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
     try:
         while not store.exists():
             time.sleep(0.05)
-        with agent(store, "--content", "--allow-orders", "all,approve", process=program) as client:
+        with agent(store, "--content", "--allow-orders", "all,approve,budgets,kill-switch", process=program) as client:
             yield client
     finally:
         program.kill()

@@ -9,13 +9,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from shutil import copytree
 from typing import Any
 
 import pytest
+import trio
 
+from orchestrator import Orchestrator, UsageError
 from orchestrator.cli import main
 from orchestrator.mcp.analysis_route import QUESTIONS
 from orchestrator.mcp.supervision_tools import FOR_ALL, ORDERS, WORDS, allowed_orders
@@ -24,6 +26,7 @@ from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from tests import ROOT
 from tests.orchestrator.mcp.conftest import Agent, Answer
 from tests.orchestrator.mcp.marked_run import MARK
+from tests.orchestrator.scripted import Scripted, poll
 from tests.orchestrator.web.fleet_program import HOSTILE
 
 pytest.importorskip("mcp")
@@ -182,7 +185,7 @@ def held(process: Any) -> Iterator[None]:
 
 
 def test_a_persons_word_is_allowed_by_name_alone() -> None:
-    assert set(WORDS) - set(FOR_ALL) == {"approve", "deny", "reopen", "settle"}
+    assert set(WORDS) - set(FOR_ALL) == {"approve", "budgets", "deny", "kill-switch", "reopen", "settle"}
 
 
 def test_standard_output_has_the_protocol_only_and_clients_of_the_first_handshake_are_served(marked: Path) -> None:
@@ -267,3 +270,20 @@ def test_an_order_leaves_a_record_that_a_reader_finds(supervising: Agent) -> Non
     (record,) = reader.records_of("halted", ("ordered",), limit=5)
     assert record.body == '{"order":"pause","by":"mcp"}'
     reader.close()
+
+
+@pytest.mark.parametrize("with_content", [False, True])
+async def test_a_refusal_tells_what_a_program_wrote_with_content_alone(tmp_path: Path, with_content: bool) -> None:
+    def renew() -> Any:
+        raise UsageError(f"{MARK} cannot be made")
+
+    async with Orchestrator(tmp_path / "run.db", control=True, handle_signals=False) as orchestrator:
+        handle = orchestrator.start(Scripted(poll), name="a", renew=renew)
+        async for _ in handle.steps():
+            break
+        with closing(ToolBox(tmp_path / "run.db", allowed_orders(["restart"]), with_content)) as box:
+            called = await trio.to_thread.run_sync(box.call, "restart", {"harness": "a"})
+        handle.stop(0)
+    assert called.is_error
+    assert (MARK in called.text) is with_content
+    assert with_content or "refused with status 409" in called.text
