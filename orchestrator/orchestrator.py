@@ -183,6 +183,9 @@ class Orchestrator:
         """Whether the harnesses that wait for a person are named on standard error when the block is left."""
         self.on_hangup: Callable[[], Awaitable[None]] | None = None
         """What SIGHUP means besides opening the log anew; set before the block is entered. It must not raise."""
+        self.elsewhere: frozenset[str] = frozenset()
+        """Names of harnesses that other processes start on the same store: a message to one that is not there yet waits for
+        it. Set before the block is entered."""
         self.latch: Latch = NoLatch()
         """The kill switch for effects; beside the store, if that is a file."""
 
@@ -548,7 +551,7 @@ class Orchestrator:
         recorder = Recorder(store, shutdown.lose_store)
         clock = WallClock(options.clock)
         approvals = Approvals(recorder, clock, options.max_record_bytes)
-        post = MailDelivery(recorder, self._mailbox_of, approvals, options.max_record_bytes)
+        post = MailDelivery(recorder, self._mailbox_of, approvals, options.max_record_bytes, elsewhere=self.elsewhere)
         teller = Teller(recorder, Lines())
         self._watch = LoopWatch(recorder, self._children)
         self._pools = PoolBook(recorder, teller.lines)

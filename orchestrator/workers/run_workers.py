@@ -14,8 +14,10 @@ from typing import Any, Literal, TextIO
 import trio
 
 from orchestrator.errors import OrchestratorError, UsageError
+from orchestrator.lifecycle import Status
 from orchestrator.log import LogFollower
-from orchestrator.outcome import Outcome
+from orchestrator.outcome import Outcome, OutcomeKind
+from orchestrator.records import HarnessRecord
 from orchestrator.store import SqliteStore
 from orchestrator.text.terminal_text import say
 from orchestrator.workers.placement import place
@@ -24,6 +26,7 @@ from orchestrator.workers.worker_channel import Share
 from orchestrator.workers.worker_pool import WorkerPool
 
 _LOG_S = 5.0
+_GOING_ON = frozenset((Status.NEW, Status.RUNNING, Status.PAUSED, Status.BACKING_OFF))
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -79,28 +82,49 @@ async def run_workers(
     if module == "__main__":
         raise UsageError("start: expected a function of a module that can be imported, not of __main__; move it to a module")
     shares = place([(name,) for name in dict.fromkeys(names)], workers_of(workers))
-    told = {"path": sys.path, "start": start, "store": os.fspath(store), "options": options}
+    told = {"path": sys.path, "start": start, "store": os.fspath(store), "options": options, "all": [*names]}
     pool = WorkerPool(
         [Share(names=share, options=told) for share in shares],
         lambda descriptor: [sys.executable, "-m", "orchestrator.workers.worker_program", str(descriptor)],
     )
     with closing(SqliteStore(store)) as opened:
+        pool.ended = partial(names_of_ended, opened)
         await lead(pool, opened, log)
-    return outcomes_of(pool)
+        _check_reported(pool)
+        return outcomes_of(pool, opened)
 
 
-def outcomes_of(pool: WorkerPool) -> dict[str, Outcome]:
-    """Return how the harnesses of all workers ended.
+def names_of_ended(store: SqliteStore) -> set[str]:
+    """Return the names of the harnesses that have ended and wait for nobody but a person."""
+    return {one.name for one in store.harnesses() if one.status not in _GOING_ON}
 
-    Raises:
-        OrchestratorError: a worker has not said so.
-    """
+
+def outcomes_of(pool: WorkerPool, store: SqliteStore) -> dict[str, Outcome]:
+    """Return how the harnesses of all workers ended, by name: as the workers said, or else as is on record."""
+    told = {one.name: one.outcome for number in sorted(pool.reports) for one in pool.reports[number].ended}
+    records = {one.name: one for one in store.harnesses()}
+    for number, share in enumerate(pool.shares):
+        for name in share.names:
+            if name not in told and (record := records.get(name)) is not None:
+                told[name] = _as_recorded(record, number)
+    return told
+
+
+def _as_recorded(record: HarnessRecord, worker: int) -> Outcome:
+    if record.status in _GOING_ON:
+        cause = f"worker {worker + 1} ended without a result"
+        return Outcome(OutcomeKind.STOPPED, cause, record.current_step, record.attempt)
+    cause = str(record.event.get("cause") or "")
+    return Outcome(OutcomeKind(record.status.value), cause, record.current_step, record.attempt)
+
+
+def _check_reported(pool: WorkerPool) -> None:
+    """Raise `OrchestratorError` if a worker has not said how its harnesses ended."""
     lost = [number + 1 for number in range(len(pool.shares)) if number not in pool.reports]
     if lost:
         which = f"workers {', '.join(map(str, lost))}" if len(lost) > 1 else f"worker {lost[0]}"
         codes = ", ".join(str(pool.codes.get(number - 1, 1)) for number in lost)
         raise OrchestratorError(f"{which} ended with code {codes} without a result: see what was said on standard error")
-    return {one.name: one.outcome for number in sorted(pool.reports) for one in pool.reports[number].ended}
 
 
 async def lead(
@@ -149,9 +173,10 @@ async def _pass_on(
             if number == signal.SIGHUP:
                 if log is not None and log.is_file:
                     await trio.to_thread.run_sync(log.reopen)
+                say("SIGHUP: the log is reopened; what was added to a run file is taken up by the next run")
                 continue
             again = " again" if pool.signalled else ""
-            say(f"{signal.Signals(number).name}{again}: passed on to {len(pool.processes)} workers")
+            say(f"{signal.Signals(number).name}{again}: stopping all workers")
             pool.pass_on(number)
 
 

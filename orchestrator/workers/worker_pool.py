@@ -10,12 +10,13 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from random import random
 
 import msgspec
 import trio
 from attrs import define, field
+from msgspec.structs import replace
 
 from orchestrator.errors import UsageError
 from orchestrator.restart import Again, Backoff, Intensity, Restart, decide, delay_s
@@ -47,6 +48,8 @@ class WorkerPool:
 
     shares: Sequence[Share]
     command: Callable[[int], Sequence[str]]
+    ended: Callable[[], Collection[str]] = tuple
+    """Returns the names of harnesses that have ended: a worker that is started again does not start them."""
     intensity: Intensity = field(factory=Intensity)
     """How often each worker is started again."""
     backoff: Backoff = field(factory=Backoff)
@@ -57,6 +60,8 @@ class WorkerPool:
     signalled: int | None = None
     """The first signal that was passed on."""
     _processes: dict[int, trio.Process] = field(factory=dict[int, trio.Process])
+    _again: dict[int, Share] = field(factory=dict[int, Share])
+    """What workers that were started again are to do."""
     _begun: set[int] = field(factory=set[int])
     _all_begun: trio.Event = field(factory=trio.Event)
 
@@ -98,6 +103,10 @@ class WorkerPool:
                     self.codes[number] = _FAILED
                     return
                 restarts = decision.restarts
+                self._again[number] = replace(self.shares[number], names=self._left(number))
+                if not self._again[number].names:
+                    self.reports[number], self.codes[number] = Report(), 0
+                    return
                 say(f"orchestrator: {name}; it is started again, and its harnesses go on from their last steps")
                 await trio.sleep(delay_s(self.backoff, len(restarts), random()))
                 if self.signalled is not None:
@@ -105,6 +114,11 @@ class WorkerPool:
                     return
         finally:
             self._note_begun(number)
+
+    def _left(self, number: int) -> tuple[str, ...]:
+        """Return the harnesses of a worker that have not ended."""
+        ended = self.ended()
+        return tuple(name for name in self.shares[number].names if name not in ended)
 
     async def _live(self, number: int) -> int:
         """Run one process to its end, and return its exit code, or the negative number of the signal that killed it."""
@@ -137,7 +151,7 @@ class WorkerPool:
         """Tell a worker its share, and hear it until it says no more."""
         received = bytearray()
         try:
-            await stream.send_all(line_of(self.shares[number]))
+            await stream.send_all(line_of(self._again.get(number, self.shares[number])))
             while part := await stream.receive_some(_PART):
                 received += part
                 *lines, received = received.split(b"\n")

@@ -39,6 +39,7 @@ async def _run(channel: WorkerChannel) -> None:
     start = _load(options["start"])
     orchestrator = Orchestrator(options["store"], **options["options"])
     orchestrator.tells_signals = False
+    orchestrator.elsewhere = frozenset(options["all"])
     code = 1
     try:
         async with orchestrator:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -18,10 +18,10 @@ from orchestrator.cli.run.service_manager import stay_alive, tell_manager
 from orchestrator.cli.std_streams import say
 from orchestrator.control.metrics_of_all import serve_metrics
 from orchestrator.control.run_services import Address
-from orchestrator.outcome import Outcome, OutcomeKind
+from orchestrator.outcome import Outcome
 from orchestrator.store.sqlite.sqlite_store import SqliteStore
 from orchestrator.text.command_hints import for_store
-from orchestrator.workers.run_workers import lead
+from orchestrator.workers.run_workers import lead, names_of_ended, outcomes_of
 from orchestrator.workers.worker_channel import Share
 from orchestrator.workers.worker_pool import WorkerPool
 
@@ -31,6 +31,8 @@ class Workers:
     """The workers of a run file."""
 
     file: Path
+    text: str
+    """Of the file as the run began with it: a worker that is started again reads no other."""
     store: SqliteStore
     shares: Sequence[tuple[str, ...]]
     log: Path | None
@@ -47,8 +49,11 @@ class Workers:
             early: returns a signal that came before they could be started.
         """
         command = [sys.executable, "-m", "orchestrator", "run", str(self.file), "--store", str(self.store.path), *self.words]
+        options = {"text": self.text, "all": [name for share in self.shares for name in share]}
         pool = WorkerPool(
-            [Share(names=share) for share in self.shares], lambda descriptor: [*command, "--worker", str(descriptor)]
+            [Share(names=share, options=options) for share in self.shares],
+            lambda descriptor: [*command, "--worker", str(descriptor)],
+            partial(names_of_ended, self.store),
         )
         if not self.quiet:
             counts = ", ".join(str(len(share)) for share in self.shares[:8])
@@ -60,10 +65,12 @@ class Workers:
             if self.view is not None:
                 with suppress(Exception):
                     self.view.close()
+        ended = outcomes_of(pool, self.store)
         if not self.quiet:
-            for text in self._told(pool):
+            said = dict.fromkeys(line for report in pool.reports.values() for line in report.said)
+            for text in (*summary(ended), *said):
                 say(for_store(text, self.store.path))
-        return code_of(pool)
+        return code_of(pool, ended.values())
 
     async def _lead(self, pool: WorkerPool, early: Callable[[], int | None]) -> None:
         beside: list[Callable[[], Awaitable[object]]] = [stay_alive]
@@ -73,22 +80,8 @@ class Workers:
             beside.append(partial(serve_metrics, self.store.path, self.metrics))
         await lead(pool, self.store, self.log, beside, has_begun=lambda: tell_manager("READY=1"), early=early())
 
-    def _told(self, pool: WorkerPool) -> Iterator[str]:
-        """Yield how each harness ended, and what to do about it."""
-        ended = {one.name: one.outcome for report in pool.reports.values() for one in report.ended}
-        for number, share in enumerate(self.shares):
-            if number not in pool.reports:
-                lost = f"worker {number + 1} ended without a result"
-                ended |= {name: Outcome(OutcomeKind.STOPPED, lost, self._last_step(name)) for name in share}
-        yield from summary(ended)
-        yield from dict.fromkeys(line for report in pool.reports.values() for line in report.said)
 
-    def _last_step(self, name: str) -> int:
-        found = [record.current_step for record in self.store.harnesses() if record.name == name]
-        return found[0] if found else 0
-
-
-def code_of(pool: WorkerPool) -> int:
+def code_of(pool: WorkerPool, ended: Iterable[Outcome] = ()) -> int:
     """Return the exit code of the run: of those of the workers, the one that must not be overlooked.
 
     A worker that ended without a result has failed, whatever its code.
@@ -96,7 +89,7 @@ def code_of(pool: WorkerPool) -> int:
     said = [_said(report.code) for report in pool.reports.values()]
     lost = [ExitCode.FAILED for number in pool.codes if number not in pool.reports]
     kept = [ExitCode(code) for number, code in pool.codes.items() if number not in pool.reports and code in {*ExitCode}]
-    return of_run((), [*said, *lost, *kept], pool.signalled)
+    return of_run(ended, [*said, *lost, *kept], pool.signalled)
 
 
 def _said(code: int) -> ExitCode:

@@ -22,7 +22,7 @@ from orchestrator.cli.exit_codes import EndedBySignal, ExitCode, of_error
 from orchestrator.cli.run.code_loading import find_modules_in, is_program, read_script, run_program
 from orchestrator.cli.run.companion import start_companion
 from orchestrator.cli.run.live_display import LiveTable, View, choose_view, follow
-from orchestrator.cli.run.run_file import read_run_file
+from orchestrator.cli.run.run_file import parse_run_file, read_run_file
 from orchestrator.cli.run.run_file_reload import RunningFile
 from orchestrator.cli.run.run_file_workers import Workers
 from orchestrator.cli.run.run_report import Result, report, say_error, ways_on
@@ -203,6 +203,8 @@ def run_file(options: RunOptions) -> int:
         orchestrator, result = Orchestrator(store, log=None if channel else log, **_keywords(program, options)), Result()
         orchestrator.tells_blocked = False  # the report does
         orchestrator.tells_signals = channel is None
+        if channel is not None:
+            orchestrator.elsewhere = frozenset(channel.share.options["all"])
         if program.running is not None and channel is None:
             orchestrator.on_hangup = partial(program.running.reload, orchestrator)
         try:
@@ -235,6 +237,8 @@ def _lead(program: Program, store: SqliteStore, log: Path | None, options: RunOp
     """Run the harnesses in several workers, and return the exit code; None if there is work for one process only."""
     shares = place(program.groups, options.workers)
     if len(shares) < 2:
+        if options.workers > 1 and not options.quiet:
+            say("one process: there is one harness only, or a supervisor or the strategy keeps all of them together")
         return None
     keywords = _keywords(program, options)
     Orchestrator(store, **keywords)  # refuses wrong options once, before each worker does
@@ -243,6 +247,7 @@ def _lead(program: Program, store: SqliteStore, log: Path | None, options: RunOp
     view = _open_view(store, lambda: names, lambda _: "", options)
     workers = Workers(
         file=options.file,
+        text=options.file.read_text(encoding="utf-8"),
         store=store,
         shares=shares,
         log=log,
@@ -314,9 +319,11 @@ def read_program(file: Path, options: RunOptions) -> Program:
                 f"{file}: --workers is for run files (.toml): expected one, or a program that calls `orchestrator.run_workers`"
             )
         return Program(supervise=read_script(file), is_script=True)
-    read = read_run_file(file)
-    if options.channel is not None:
-        read = read.only(options.channel.share.names)
+    if options.channel is None:
+        read = read_run_file(file)
+    else:
+        share = options.channel.share
+        read = parse_run_file(share.options["text"], file).only(share.names)
     find_modules_in(file.parent, Path.cwd())
     store = options.store or read.store or DEFAULT_STORE
     running = RunningFile.of(read, store)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -39,37 +39,45 @@ def workers(process: int) -> list[int]:
     return [pid for pid in found if b"--worker\0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
-def has_gone_on(store: Path, before: dict[str, int], by: int = 3) -> bool:
+def has_gone_on(store: Path, before: dict[str, int], by: int = 3, names: Collection[str] = NAMES) -> bool:
     now = heads(store)
-    return all(now.get(name, 0) >= before.get(name, 0) + by for name in NAMES)
+    return all(now.get(name, 0) >= before.get(name, 0) + by for name in names)
 
 
 def test_a_run_goes_on_after_each_of_its_processes_was_killed(command: Command) -> None:
     file, store = run_file(command), command.folder / "run.db"
+    text = file.read_text()
     process = command.start("run", file, "--workers", "2")
     wait_until(lambda: has_gone_on(store, {}))
-    os.kill(workers(process.pid)[0], signal.SIGKILL)
+    # What an operator has stopped stays so, and the run is that of the file as it was.
+    command("stop", "a", "--store", str(store))
+    file.write_text("not TOML")
+    for pid in workers(process.pid):
+        os.kill(pid, signal.SIGKILL)
     before = heads(store)
-    wait_until(lambda: has_gone_on(store, before))
+    others = [name for name in NAMES if name != "a"]
+    wait_until(lambda: has_gone_on(store, before, names=others))
+    assert heads(store)["a"] == before["a"]
 
     # Orders reach a harness in whatever process it is.
-    paused = command.each(*(["pause", name, "--store", str(store)] for name in NAMES))
-    assert [one.code for one in paused] == [0, 0, 0, 0]
+    paused = command.each(*(["pause", name, "--store", str(store)] for name in others))
+    assert [one.code for one in paused] == [0, 0, 0]
     metrics = command("metrics", "--store", str(store)).out
-    assert all(f'harness="{name}"' in metrics for name in NAMES)
+    assert all(f'harness="{name}"' in metrics for name in others)
 
     process.send_signal(signal.SIGTERM)
     told = ended(process)
     assert told.code == 143, told.err
-    assert "was killed by SIGKILL; it is started again" in told.err
+    assert told.err.count("was killed by SIGKILL; it is started again") == 2
     assert told.err.count("SIGTERM: ") == 1
     assert all(f"{name}        stopped" in told.err for name in NAMES)
 
     # More workers than before take over what the others have left, and none of them outlives its program.
+    file.write_text(text)
     before = heads(store)
     process = command.start("run", file, "--workers", "4", "--quiet")
     wait_until(lambda: len({one.name for one in harnesses(store) if one.owned}) == 4)
-    command.each(*(["resume", name, "--store", str(store)] for name in NAMES))
+    command.each(*(["resume", name, "--store", str(store)] for name in others))
     wait_until(lambda: has_gone_on(store, before))
     process.kill()
     process.wait()
