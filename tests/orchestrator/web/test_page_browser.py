@@ -74,6 +74,7 @@ def test_an_approval_given_on_a_phone_lets_the_harness_act(page: Any, live: Live
 @pytest.mark.parametrize(("button", "becomes"), [("Pause", "paused"), ("Pause now", "paused"), ("Stop", "stopped")])
 def test_the_buttons_of_a_harness_do_what_the_verbs_do(page: Any, live: Live, button: str, becomes: str) -> None:
     page.goto(f"{live.url.partition('?')[0]}#/h/healthy")
+    page.locator("main .tabs").wait_for()  # the view before has such buttons, too
     page.get_by_role("button", name=button, exact=True).click()
 
     wait_for(lambda: status(live.store, "healthy")[0] == becomes)
