@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from _pytest.assertion import rewrite
@@ -107,3 +108,12 @@ def model_server(_running_model_server: ModelServer) -> ModelServer:
     """Return the model server of this test process, without replies."""
     _running_model_server.reset()
     return _running_model_server
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One browser for all tests of a process: a second one cannot be started while the first one is open."""
+    from tests.orchestrator.web.conftest import open_browser
+
+    with open_browser() as opened:
+        yield opened

@@ -9,7 +9,6 @@ import pytest
 from tests.inert.checkers import CHECKERS
 from tests.inert.payloads import ATOMS, payloads, together
 from tests.inert.proof import Proof, prove
-from tests.orchestrator.web.conftest import browser as browser
 
 _FULLY_SHOWN = (
     *(

@@ -29,12 +29,6 @@ class Live:
     store: Path
 
 
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    with open_browser() as opened:
-        yield opened
-
-
 @contextmanager
 def open_browser() -> Generator[Any]:
     """Give a browser; skips the test where there is none."""
