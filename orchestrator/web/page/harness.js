@@ -60,16 +60,16 @@ function limitsForm(name) {
   const what = el("select", { "aria-label": "Time limit" }, ["step_timeout_s", "deadline_s", "period_s"].map((one) => el("option", { value: one }, words(one))));
   const limit = el("input", { type: "text", inputmode: "decimal", "aria-label": "Seconds", placeholder: "seconds; empty for none", size: 20 });
   const reason = el("input", { type: "text", "aria-label": "Reason of the time limit", placeholder: "reason" });
-  const inForce = el("p", { class: "soft" });
-  const told = (limits) => { inForce.textContent = Object.entries(limits).map(([one, seconds]) => `${words(one)}: ${seconds === null ? "none" : span(seconds)}`).join(" · "); };
-  const form = el("details", {}, el("summary", {}, "Time limits"), inForce,
+  const current = el("p", { class: "soft" });
+  const told = (limits) => { current.textContent = Object.entries(limits).map(([one, seconds]) => `${words(one)}: ${seconds === null ? "none" : span(seconds)}`).join(" · "); };
+  const form = el("details", {}, el("summary", {}, "Time limits"), current,
     el("div", { class: "orders" }, what, limit, reason, order("Set", `${at(name)}/limits`, {
       body: () => ({ limits: { [what.value]: limit.value.trim() === "" ? null : Number(limit.value) }, reason: reason.value }),
       done: (set) => { told(set.limits); return `${set.harness} ${set.changed ? "has new limits" : "has these limits already"}`; },
     })));
   form.addEventListener("toggle", async () => {
     if (!form.open) return;
-    try { told((await post(`${at(name)}/limits`)).limits); } catch (error) { inForce.textContent = error.message; }
+    try { told((await post(`${at(name)}/limits`)).limits); } catch (error) { current.textContent = error.message; }
   });
   return form;
 }
