@@ -38,9 +38,9 @@ WATCH_S = 0.2
 """Seconds of real time between two checks, whatever Trio's clock."""
 _PAGE = 1000
 _TRIES = 5_000
-_ELSEWHERE_S = 0.02
-"""Seconds between two looks for a harness that another process starts."""
 """Tries, one per millisecond, before a harness that runs here counts as unknown to the store."""
+_ELSEWHERE_S = 0.02
+"""Seconds between two such tries for a harness that another process starts."""
 
 
 @define(eq=False, repr=False)

@@ -13,6 +13,7 @@ from typing import Any, Literal, TextIO
 
 import trio
 
+from harnesses.timing.clock import now_us
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.lifecycle import Status
 from orchestrator.log import LogFollower
@@ -88,15 +89,15 @@ async def run_workers(
         lambda descriptor: [sys.executable, "-m", "orchestrator.workers.worker_program", str(descriptor)],
     )
     with closing(SqliteStore(store)) as opened:
-        pool.ended = partial(names_of_ended, opened)
+        pool.ended = partial(names_of_ended, opened, now_us())
         await lead(pool, opened, log)
         _check_reported(pool)
         return outcomes_of(pool, opened)
 
 
-def names_of_ended(store: SqliteStore) -> set[str]:
-    """Return the names of the harnesses that have ended and wait for nobody but a person."""
-    return {one.name for one in store.harnesses() if one.status not in _GOING_ON}
+def names_of_ended(store: SqliteStore, since_us: int) -> set[str]:
+    """Return the names of the harnesses that have ended since a moment, microseconds since 1970."""
+    return {one.name for one in store.harnesses() if one.status not in _GOING_ON and one.last_time_us >= since_us}
 
 
 def outcomes_of(pool: WorkerPool, store: SqliteStore) -> dict[str, Outcome]:

@@ -49,7 +49,7 @@ class WorkerPool:
     shares: Sequence[Share]
     command: Callable[[int], Sequence[str]]
     ended: Callable[[], Collection[str]] = tuple
-    """Returns the names of harnesses that have ended: a worker that is started again does not start them."""
+    """Returns the names of harnesses that have ended in this run: a worker that is started again does not start them."""
     intensity: Intensity = field(factory=Intensity)
     """How often each worker is started again."""
     backoff: Backoff = field(factory=Backoff)

@@ -11,6 +11,7 @@ from pathlib import Path
 import trio
 from attrs import frozen
 
+from harnesses.timing.clock import now_us
 from orchestrator.cli.exit_codes import ExitCode, of_run
 from orchestrator.cli.run.live_display import View, follow
 from orchestrator.cli.run.run_report import summary
@@ -53,7 +54,7 @@ class Workers:
         pool = WorkerPool(
             [Share(names=share, options=options) for share in self.shares],
             lambda descriptor: [*command, "--worker", str(descriptor)],
-            partial(names_of_ended, self.store),
+            partial(names_of_ended, self.store, now_us()),
         )
         if not self.quiet:
             counts = ", ".join(str(len(share)) for share in self.shares[:8])

@@ -45,6 +45,15 @@ async def test_a_worker_that_cannot_start_its_harnesses_is_told(tmp_path: Path) 
         await run_workers(f"{START}_wrongly", ["first"], store=tmp_path / "run.db", workers=1)
 
 
+async def test_a_worker_that_is_killed_before_it_begins_still_starts_what_ended_in_an_earlier_run(tmp_path: Path) -> None:
+    store = tmp_path / "run.db"
+    await run_workers(START, ["first"], store=store, workers=1, control=False)
+
+    outcomes = await run_workers(f"{START}_after_a_kill", ["first"], store=store, workers=1, control=False)
+
+    assert outcomes["first"].attempt == 2
+
+
 @pytest.mark.parametrize(
     ("start", "workers", "message"),
     [

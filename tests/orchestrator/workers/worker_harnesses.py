@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import AsyncIterator, Sequence
 
 import trio
@@ -10,6 +11,7 @@ import trio
 from harnesses import BaseHarness
 from harnesses.budgets.budget import Budget
 from orchestrator import Orchestrator
+from orchestrator.store.store_capabilities import path_of
 
 LIMIT = 21
 
@@ -62,3 +64,14 @@ async def start(orchestrator: Orchestrator, names: Sequence[str]) -> None:
 def start_wrongly(orchestrator: Orchestrator, names: Sequence[str]) -> None:
     """Fail before anything is started."""
     raise ValueError(f"cannot start {names[0]}")
+
+
+async def start_after_a_kill(orchestrator: Orchestrator, names: Sequence[str]) -> None:
+    """Start a share, but kill the first worker that is to do so."""
+    store = path_of(orchestrator.store)
+    assert store is not None
+    mark = store.with_suffix(".killed")
+    if not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    await start(orchestrator, names)
