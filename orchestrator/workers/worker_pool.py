@@ -32,11 +32,6 @@ _OF_THE_PROGRAM = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 """Environment variables by which a service manager talks with the program itself."""
 
 
-def of_signal(number: int) -> int:
-    """Return the exit code of a program that a signal ended, as shells give it."""
-    return 128 + number
-
-
 @define(eq=False, repr=False)
 class WorkerPool:
     """Runs one process for each share, and collects what they report.
@@ -56,7 +51,7 @@ class WorkerPool:
     reports: dict[int, Report] = field(factory=dict[int, Report])
     """What each worker said at its end, by number from 0."""
     codes: dict[int, int] = field(factory=dict[int, int])
-    """The exit code of each worker; 1 of one that was given up."""
+    """The exit code of each worker, or the negative number of the signal that ended it; 1 of one that was given up."""
     signalled: int | None = None
     """The first signal that was passed on."""
     _processes: dict[int, trio.Process] = field(factory=dict[int, trio.Process])
@@ -93,7 +88,7 @@ class WorkerPool:
             while True:
                 code = await self._live(number)
                 if number in self.reports or code >= 0 or self.signalled is not None:
-                    self.codes[number] = code if code >= 0 else of_signal(-code)
+                    self.codes[number] = code
                     return
                 name = f"worker {number + 1} was killed by {signal.Signals(-code).name}"
                 now = trio.current_time()
@@ -110,7 +105,7 @@ class WorkerPool:
                 say(f"orchestrator: {name}; it is started again, and its harnesses go on from their last steps")
                 await trio.sleep(delay_s(self.backoff, len(restarts), random()))
                 if self.signalled is not None:
-                    self.codes[number] = of_signal(self.signalled)
+                    self.codes[number] = -self.signalled
                     return
         finally:
             self._note_begun(number)

@@ -190,23 +190,11 @@ def run_file(options: RunOptions) -> int:
             _check_log(log, path)
         store = SqliteStore(path)
         if channel is None:
-            if not options.quiet:
-                say(f"recording in {store.path}")
-                if latched := in_words(KillSwitch(store.path)):
-                    say(latched)
-            if program.running is not None:
-                program.running.tell_people(store.path)
-            if options.page:
-                start_companion("serve", "--store", str(store.path), *options.page)
+            _announce(program, store, options)
             if (code := _lead(program, store, log, options, phase)) is not None:
                 return code
         orchestrator, result = Orchestrator(store, log=None if channel else log, **_keywords(program, options)), Result()
-        orchestrator.tells_blocked = False  # the report does
-        orchestrator.tells_signals = channel is None
-        if channel is not None:
-            orchestrator.elsewhere = frozenset(channel.share.options["all"])
-        if program.running is not None and channel is None:
-            orchestrator.on_hangup = partial(program.running.reload, orchestrator)
+        _prepare(orchestrator, program, channel)
         try:
             phase.in_trio = True
             trio.run(_run, program, orchestrator, store, options, phase, result)
@@ -231,6 +219,28 @@ def run_file(options: RunOptions) -> int:
         if result.script_exit is not None:
             raise result.script_exit
         return code
+
+
+def _announce(program: Program, store: SqliteStore, options: RunOptions) -> None:
+    """Say where the run is recorded, and start the processes beside it."""
+    if not options.quiet:
+        say(f"recording in {store.path}")
+        if latched := in_words(KillSwitch(store.path)):
+            say(latched)
+    if program.running is not None:
+        program.running.tell_people(store.path)
+    if options.page:
+        start_companion("serve", "--store", str(store.path), *options.page)
+
+
+def _prepare(orchestrator: Orchestrator, program: Program, channel: WorkerChannel | None) -> None:
+    """Say what the orchestrator leaves to others: to the report, and in a worker to the program above it."""
+    orchestrator.tells_blocked = False  # the report does
+    if channel is not None:
+        orchestrator.tells_signals = False
+        orchestrator.elsewhere = frozenset(channel.share.options["all"])
+    elif program.running is not None:
+        orchestrator.on_hangup = partial(program.running.reload, orchestrator)
 
 
 def _lead(program: Program, store: SqliteStore, log: Path | None, options: RunOptions, phase: _Phase) -> int | None:
