@@ -1,0 +1,65 @@
+"""Run a command; when it ends or its time is up, end every process that it has left running.
+
+A process that outlives the command, such as a server of a test, would hold its output open, and whoever reads that would wait.
+
+Usage: contained.py SECONDS COMMAND [ARGUMENT ...]
+"""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+
+_PR_SET_CHILD_SUBREAPER = 36  # Linux: processes whose parent has ended become children of this one
+
+
+def main() -> int:
+    """Return the command's exit code, or 124 if its time was up."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    command = subprocess.Popen(sys.argv[2:])
+    try:
+        code = command.wait(timeout=float(sys.argv[1]))
+    except subprocess.TimeoutExpired:
+        print(f"\n== not ended after {sys.argv[1]} s", flush=True)
+        command.send_signal(signal.SIGTERM)
+        code = 124
+    _end_descendants(signal.SIGABRT if code == 124 else signal.SIGKILL)
+    return code
+
+
+def _end_descendants(first: signal.Signals) -> None:
+    """End the children until none is left: the children of each become children of this process.
+
+    Args:
+        first: what each is sent before it is killed. At SIGABRT pytest prints the stack of each thread.
+    """
+    sent: set[int] = set()
+    until = time.monotonic() + 60
+    while (children := _children()) and time.monotonic() < until:
+        for pid, args in children.items():
+            if pid not in sent:
+                print(f"ends a process that was left running: {pid} {args[:200]}", flush=True)
+            os.kill(pid, signal.SIGKILL if pid in sent else first)
+            sent.add(pid)
+        time.sleep(1 if first == signal.SIGABRT else 0.1)
+
+
+def _children() -> dict[int, str]:
+    _reap()
+    told = subprocess.run(["ps", "--ppid", str(os.getpid()), "-o", "pid=,args="], capture_output=True, text=True, check=False)
+    lines = (line.split(None, 1) for line in told.stdout.splitlines())
+    return {int(pid): args for pid, args in lines if not args.startswith("ps --ppid")}
+
+
+def _reap() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+if __name__ == "__main__":
+    sys.exit(main())
