@@ -56,10 +56,7 @@ class KillSwitch:
             raise Latched(f"{self.folder} cannot be read: {error.strerror}; so no effect may begin") from error
         for switch in (ALL, name):
             if self._is_on(switch):
-                whom = "all harnesses" if switch == ALL else repr(switch)
-                way_out = "" if switch == ALL else f" --harness {switch}"
-                off = f"`orchestrator kill-switch off{way_out}`"
-                raise Latched(f"the kill switch is on for {whom}{self._because(switch)}; {off} lifts it")
+                raise latched(switch, str(_read(self._file(switch)).get("reason") or ""))
 
     def put_on(self, name: str = ALL, **said: str) -> None:
         """Switch it on for one harness or for all. No further effect begins after this returns.
@@ -112,10 +109,6 @@ class KillSwitch:
             return True
         return True
 
-    def _because(self, name: str) -> str:
-        reason = _read(self._file(name)).get("reason")
-        return f" ({reason})" if reason else ""
-
     def _write(self, file: Path, said: Mapping[str, str]) -> None:
         # Written in place, not renamed into place: the file counts from the moment it exists, whatever it contains.
         with self._create(file) as out:
@@ -149,6 +142,18 @@ class KillSwitch:
             return open(os.open(file.name, flags, 0o666, dir_fd=folder), "wb")
         finally:
             os.close(folder)
+
+
+def latched(switch: str, reason: str = "") -> Latched:
+    """Return the error for an effect that a kill switch keeps from beginning.
+
+    Args:
+        switch: `@all` or the name of a harness.
+    """
+    whom = "all harnesses" if switch == ALL else repr(switch)
+    because = f" ({reason})" if reason else ""
+    off = f"`orchestrator kill-switch off{'' if switch == ALL else f' --harness {switch}'}`"
+    return Latched(f"the kill switch is on for {whom}{because}; {off} lifts it")
 
 
 class MemoryKillSwitch(KillSwitch):

@@ -49,7 +49,7 @@ from orchestrator.codec import encode
 from orchestrator.control.run_services import RunServices, Wanted
 from orchestrator.errors import AlreadyRunning, ScopeError, UsageError
 from orchestrator.handle import Handle, Order, answered
-from orchestrator.kill_switch import Latch, NoLatch
+from orchestrator.kill_switch import KillSwitch, MemoryKillSwitch
 from orchestrator.log import LogFollower
 from orchestrator.mail.durable_mailbox import Mailbox
 from orchestrator.mail.mail_delivery import MailDelivery
@@ -73,7 +73,7 @@ from orchestrator.runtime.supervisor import MAX_DEPTH, Supervisor
 from orchestrator.store import MemoryStore, SqliteStore, Store
 from orchestrator.store.postgres.postgres_address import is_postgres_url
 from orchestrator.store.rules.signing_key import secret_path
-from orchestrator.store.store_capabilities import path_of
+from orchestrator.store.store_capabilities import kill_switch_of, path_of
 from orchestrator.store.store_protocol import Remark
 from orchestrator.text.terminal_text import one_line, say
 
@@ -186,7 +186,7 @@ class Orchestrator:
         self.elsewhere: frozenset[str] = frozenset()
         """Names of harnesses that other processes start on the same store: a message to one that is not there yet waits for
         it. Set before the block is entered."""
-        self.latch: Latch = NoLatch()
+        self.latch: KillSwitch = MemoryKillSwitch()
         """The kill switch for effects; beside the store, if that is a file."""
 
     async def __aenter__(self) -> Orchestrator:
@@ -546,8 +546,7 @@ class Orchestrator:
     def _wire(self, store: Store) -> None:
         """Create the parts of the run; none of them is running yet."""
         options, shutdown = self._options, self._shutdown
-        path = path_of(store)
-        self.latch = NoLatch() if path is None else Latch(path)
+        self.latch = kill_switch_of(store)
         recorder = Recorder(store, shutdown.lose_store)
         clock = WallClock(options.clock)
         approvals = Approvals(recorder, clock, options.max_record_bytes)

@@ -207,6 +207,10 @@ class Entry:
         flags = (',"idempotent":true' if self.idempotent else "") + (',"keep":true' if self.keep else "")
         return f'{{"key":{_json(self.key)},"arguments":{self.arguments}{flags}}}'
 
+    def restore(self, outcome: EffectOutcome, result: str | StoredText | None, reason: str) -> None:
+        """Undo `intent`, since its record was refused."""
+        self.outcome, self.result, self.reason, self.seen = outcome, result, reason, None
+
     def concluded(self, outcome: EffectOutcome, reason: str = "", result: str | None = None) -> str:
         """Set the outcome; return the body of its outcome record."""
         self.outcome, self.reason, self.result, self.seen = outcome, reason, result, None

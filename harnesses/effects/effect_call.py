@@ -45,6 +45,7 @@ from harnesses.errors import (
     BudgetExhausted,
     HarnessError,
     HarnessMisuse,
+    Latched,
     NoRestart,
     NotReady,
     Refused,
@@ -240,9 +241,14 @@ class EffectCall:
         """Store the intent; then check again for the kill switch and for cancellation, since storing takes time."""
         # An earlier call of an idempotent effect may have happened; not starting this one does not undo that.
         unbegun = EffectOutcome.UNKNOWN if self._entry.outcome in OPEN and not is_new else EffectOutcome.NOT_DONE
+        outcome, result, reason = self._entry.outcome, self._entry.result, self._entry.reason
         intent = self._entry.intent()
         if waits:
-            await self._journal.note("intent", intent)
+            try:
+                await self._journal.note("intent", intent)
+            except Latched:  # from the commit itself: the intent is not on record
+                self._entry.restore(EffectOutcome.NOT_DONE if is_new else outcome, result, reason)
+                raise
         else:
             # Should it be lost, the effect is run again, which does no harm.
             self._journal.note_soon("intent", intent)

@@ -30,6 +30,7 @@ from harnesses.effects.approval import Action, Grant
 from harnesses.effects.once import Effects
 from harnesses.errors import (
     HarnessMisuse,
+    Latched,
     MailboxFull,
     OrchestratorError,
     RecordTooLarge,
@@ -60,7 +61,7 @@ from orchestrator.runtime.start_burst import StartBurst
 from orchestrator.runtime.started_children import Families, Family
 from orchestrator.runtime.turn_feed import TurnFeed
 from orchestrator.store.store_capabilities import reader_of, session_turns, stored_text
-from orchestrator.store.store_protocol import Claimed, ConsumedRow, EffectRow, StepRow, Store
+from orchestrator.store.store_protocol import AwaitedIntent, Claimed, ConsumedRow, EffectRow, StepRow, Store
 
 
 @frozen(kw_only=True)
@@ -442,16 +443,18 @@ class Actor:
         group = self._group
         try:
             if group is None:
-                slot = self._noting(kind, body)
+                slot = self._noting(kind, body, is_awaited=True)
                 sent = self._sent(slot)
             else:
                 await group.hold()
                 try:
-                    slot = self._noting(kind, body)
+                    slot = self._noting(kind, body, is_awaited=True)
                     sent = self._sent(slot)
                 finally:
                     group.release()
             await sent
+        except Latched:
+            raise
         except BaseException:
             self._lost = True
             raise
@@ -509,9 +512,10 @@ class Actor:
         """Raise `Latched` if no effect may begin."""
         self._context.check_latch(self.name)
 
-    def _noting(self, kind: str, body: str, step: int | None = None) -> PendingWrite:
+    def _noting(self, kind: str, body: str, step: int | None = None, *, is_awaited: bool = False) -> PendingWrite:
         slot = PendingWrite()
-        slot.effect = self._row_of(kind, body, step or self._harness.current_step + 1)
+        row = self._row_of(kind, body, step or self._harness.current_step + 1)
+        slot.effect = AwaitedIntent(*row) if is_awaited and kind == "intent" else row
         return slot
 
     def _row_of(self, kind: str, body: str, step: int) -> EffectRow:

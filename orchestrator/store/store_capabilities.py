@@ -7,6 +7,7 @@
     Timed        the times of steps, without reading the steps
     Keyed        the signing key of its approvals, if that is not in a file beside it
     Filed        it keeps large values in files, and records name them
+    Switched     its kill switch is in it, and commits of intents heed it
     Leased       it is on a server: a run owns its harnesses while it renews a lease
     Transcribed  transcripts, effects of a step and the model of a fork, without reading all records
 
@@ -22,6 +23,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from harnesses.data.large_values import ReadFile, StoredFile, StoredText, cannot_read, stored_file, with_value
 from orchestrator.codec import decode
+from orchestrator.kill_switch import KillSwitch, MemoryKillSwitch
 from orchestrator.records import ApprovalRecord, ChildRecord, EffectRecord, HarnessRecord, Record, StepRecord
 
 _PAGE = 20
@@ -75,6 +77,16 @@ class Keyed(Protocol):
     @property
     def secret(self) -> bytes | None:
         """Signing key of its approvals; None if that is in the file beside it."""
+        ...
+
+
+@runtime_checkable
+class Switched(Protocol):
+    """A store with its kill switch in it."""
+
+    @property
+    def kill_switch(self) -> KillSwitch:
+        """The kill switch. A commit refuses an `AwaitedIntent` while it is on: `Committed.refused` has the error."""
         ...
 
 
@@ -154,6 +166,14 @@ class Rostered(Roster, Protocol):
 def path_of(store: object) -> Path | None:
     """Return the path of a store's file; None if it has none."""
     return store.path if isinstance(store, InFile) else None
+
+
+def kill_switch_of(store: object) -> KillSwitch:
+    """Return the kill switch of a store: its own, that beside its file, or one in memory."""
+    if isinstance(store, Switched):
+        return store.kill_switch
+    path = path_of(store)
+    return MemoryKillSwitch() if path is None else KillSwitch(path)
 
 
 @runtime_checkable

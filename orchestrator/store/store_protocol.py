@@ -69,6 +69,12 @@ class EffectRow(NamedTuple):
     """
 
 
+class AwaitedIntent(EffectRow):
+    """An intent whose effect begins only once it is written. A store that has its kill switch refuses it while that is on."""
+
+    __slots__ = ()
+
+
 EFFECT_KINDS = ("intent", "outcome")
 """Kinds of effect records."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -96,6 +97,39 @@ class Database:
         """Break the connection, whatever thread is waiting for an answer on it: that thread gets an error at once."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
+
+
+class LimitedDatabase(Database):
+    """A connection of somebody who does not wait for ever: a statement without an answer after `wait_s` breaks it."""
+
+    def __init__(self, address: Address, wait_s: float) -> None:
+        super().__init__(address, wait_s)
+        self._wait_s = wait_s
+
+    def execute(self, statement: str, values: Sequence[object] = ()) -> Cursor[Any]:
+        """Run a statement, with `%s` for each value."""
+        timer = threading.Timer(self._wait_s, self.cut)
+        timer.daemon = True
+        timer.start()
+        try:
+            return super().execute(statement, values)
+        finally:
+            timer.cancel()
+
+
+@contextmanager
+def limited(address: Address, wait_s: float) -> Generator[LimitedDatabase]:
+    """Connect for as long as the block lasts. Connecting, and each statement, takes at most about `wait_s` seconds.
+
+    Raises:
+        StoreError: the server does not answer in time, or refuses something.
+    """
+    with translated(address.location):
+        db = LimitedDatabase(address, wait_s)
+        try:
+            yield db
+        finally:
+            db.close()
 
 
 def array(values: Sequence[int]) -> str:

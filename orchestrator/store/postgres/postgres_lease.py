@@ -13,10 +13,11 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from harnesses.errors import OrchestratorError
+from orchestrator.codec import decode
 from orchestrator.errors import StoreUnusable
 from orchestrator.store.postgres.postgres_address import Address
 from orchestrator.store.postgres.postgres_connection import Database, is_connection_error, translated
@@ -34,7 +35,8 @@ INSERT INTO leases VALUES (%s, clock_timestamp() + %s * interval '1 second')
 """
 _EXTEND = """
 UPDATE leases SET until = clock_timestamp() + %s * interval '1 second'
-WHERE run = %s AND until > clock_timestamp() RETURNING true
+WHERE run = %s AND until > clock_timestamp()
+RETURNING (SELECT coalesce(json_object_agg(name, said), '{}')::text FROM kill_switches)
 """
 
 
@@ -53,6 +55,8 @@ class Lease:
         self._ending = threading.Lock()
         self.run = secrets.token_hex(6)
         """Name of the run."""
+        self.kill_switches: Mapping[str, str] = {}
+        """The recorded texts of the kill switches that were on at the last renewal, by `@all` or name of a harness."""
         self.error: StoreUnusable | None = None
         """Why the run is over; None while it is not."""
         db = Database(address, self._lease_s)
@@ -123,6 +127,7 @@ class Lease:
             self._end("it had lapsed before it was renewed")
             return False
         self._fence = sent + FENCE * self._lease_s
+        self.kill_switches = decode(extended[0])
         return True
 
     def _end(self, why: str) -> StoreUnusable:

@@ -8,26 +8,27 @@ runs         how many commits each run has made, and the `seq` of the last: sett
 leases       until when each living run owns its harnesses, by the server's clock. A table of its own, so that no commit,
              however long, blocks a renewal
 mailbox, pools, open_reservations, approval_index, state_versions    as in `orchestrator.store.file.schema`
-meta         one row; `ownership` changes whenever a harness changes owner
+kill_switches  those that are on. Each change changes `meta.ownership`, so that the next commit of every run reads them anew
+meta         one row; `ownership` changes whenever a harness changes owner; `store` is unlike that of any other store
 
 Bodies are `text`, since `jsonb` refuses `\\u0000` and changes the order of keys.
 """
 
 from __future__ import annotations
 
-VERSION = 1
+VERSION = 2
 """Version of the schema, in `meta.version`."""
 
 FIND_META = "SELECT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = 'meta')"
 """Not by `to_regclass`, which may not notice what another session has just created."""
 
-SCHEMA = f"""
+SCHEMA = """
 CREATE TABLE meta (
     only_row integer PRIMARY KEY CHECK (only_row = 1),
     version integer NOT NULL,
     ownership bigint NOT NULL
 ) WITH (fillfactor = 10);
-INSERT INTO meta VALUES (1, {VERSION}, 0);
+INSERT INTO meta VALUES (1, 1, 0);
 CREATE TABLE runs (
     run text PRIMARY KEY,
     commits bigint NOT NULL,
@@ -46,8 +47,8 @@ CREATE TABLE harnesses (
     epoch integer NOT NULL,
     status text NOT NULL,
     attempt integer NOT NULL,
-    supervision text NOT NULL DEFAULT '{{}}',
-    event text NOT NULL DEFAULT '{{}}',
+    supervision text NOT NULL DEFAULT '{}',
+    event text NOT NULL DEFAULT '{}',
     time_us bigint NOT NULL,
     mailbox_limit bigint
 ) WITH (fillfactor = 70);
@@ -160,8 +161,9 @@ BEGIN
     RETURN found.newest;
 END $$;
 """
-"""`commit_rows` is one commit in one round trip: it returns the `seq` of the last row; 0, and nothing is written, if a harness
-has changed owner since `as_of`. Called again with the same `number`, it returns what the first call returned.
+"""The schema of version 1. `commit_rows` is one commit in one round trip: it returns the `seq` of the last row; 0, and nothing
+is written, if a harness has changed owner, or a kill switch has changed, since `as_of`. Called again with the same `number`,
+it returns what the first call returned.
 """
 
 AS_JSON = r"""
@@ -174,5 +176,17 @@ $$;
 for: they become question marks.
 """
 
+MIGRATIONS = {
+    1: """
+ALTER TABLE meta ADD COLUMN store text NOT NULL DEFAULT gen_random_uuid()::text;
+CREATE TABLE kill_switches (
+    name text PRIMARY KEY,
+    said text NOT NULL
+);
+UPDATE meta SET version = 2;
+""",
+}
+"""What makes the next version of each; a new schema goes through all of them."""
+
 CREATE = "SELECT pg_advisory_xact_lock(hashtext('orchestrator'), hashtext(%s))"
-"""Keeps two programs from creating the same schema at once."""
+"""Keeps two programs from creating or upgrading the same schema at once."""

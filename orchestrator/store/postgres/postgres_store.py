@@ -12,13 +12,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from attrs import define, frozen
 
+from harnesses.errors import OrchestratorError
 from harnesses.files.safe_files import KEY_BYTES, key_in
 from orchestrator.errors import StoreError, StoreUnusable, UsageError
 from orchestrator.store.postgres.postgres_address import Address
@@ -26,12 +27,16 @@ from orchestrator.store.postgres.postgres_connection import Database, is_connect
 from orchestrator.store.postgres.postgres_lease import Lease
 from orchestrator.store.postgres.postgres_operations import PostgresOperations, columns_of
 from orchestrator.store.postgres.postgres_reader import PostgresReader
-from orchestrator.store.postgres.postgres_schema import AS_JSON, CREATE, FIND_META, SCHEMA, VERSION
+from orchestrator.store.postgres.postgres_setup import prepare
+from orchestrator.store.postgres.postgres_switch import PostgresKillSwitch, read_switches, refusal
 from orchestrator.store.rules.holdings import Holdings
 from orchestrator.store.rules.mail_rules import Step
 from orchestrator.store.rules.signing_key import KEY_FILE
 from orchestrator.store.store_protocol import (
     EFFECT_KINDS,
+    AwaitedIntent,
+    Claim,
+    Claimed,
     Committed,
     ConsumedRow,
     EffectRow,
@@ -118,7 +123,7 @@ class PostgresStore(PostgresReader):
         with translated(self.location):
             db = Database(self._address, lease_s)
             try:
-                _prepare(db, schema, self.location)
+                prepare(db, self._address)
                 self._lease = Lease(self._address, self._cut)
             except BaseException:
                 db.close()
@@ -127,9 +132,18 @@ class PostgresStore(PostgresReader):
         self.run = self._lease.run
         """Name of this run, which owns the harnesses claimed through this object."""
         self._holdings = Holdings()
+        self._switches: Mapping[str, str] = {}
+        """The kill switches that were on in the last commit that read them."""
+        self._names: dict[int, str] = {}
+        """Names of the claimed harnesses, by their numbers."""
         self._spenders: set[int] = set()
         self._commits = 0
         self._closed = False
+
+    @property
+    def kill_switch(self) -> PostgresKillSwitch:
+        """The kill switch of the store. Checking it asks nobody: what counts is the commit of an intent."""
+        return PostgresKillSwitch(self._address, lambda: self._lease.kill_switches)
 
     @property
     def secret(self) -> bytes | None:
@@ -245,6 +259,8 @@ class PostgresStore(PostgresReader):
     def _advance(self, writes: _Writes) -> dict[int, int] | None:
         """Return the last steps after a commit in which every row is written; None if it may not be, or there is no row."""
         heads, epochs = self._holdings.heads, self._holdings.epochs
+        if self._switches and any(isinstance(effect, AwaitedIntent) for effect in writes.effects):
+            return None
         for effect in writes.effects:
             if heads.get(effect[0]) != effect[3] - 1 or epochs.get(effect[0]) != effect[1]:
                 return None
@@ -261,13 +277,18 @@ class PostgresStore(PostgresReader):
         holdings = self._holdings.copy()
         if ownership != holdings.ownership:
             self._find_lost(db, holdings)
+            self._switches = self._lease.kill_switches = read_switches(db)
             holdings.ownership = ownership
         operations = PostgresOperations(db, self.location, self.run, holdings=holdings, newest=newest, spenders=self._spenders)
         rows: list[StepRow | EffectRow] = [*writes.steps, *writes.effects]
         lost = frozenset(row.harness for row in rows if holdings.epochs.get(row.harness) != row.epoch)
         mail = operations.mail
         refused = mail.refused(writes.steps, writes.consumed, writes.sent, holdings.epochs) if writes.sent else {}
-        noted = [_is_accepted(row, holdings, refused) for row in writes.effects]
+        latched = self._latched(writes.effects) if self._switches else {}
+        noted = [
+            _is_accepted(row, holdings, refused) and not (isinstance(row, AwaitedIntent) and row.harness in latched)
+            for row in writes.effects
+        ]
         taken = [_take_step(row, holdings, refused) for row in writes.steps]
         steps = [row for row, is_next in zip(writes.steps, taken, strict=True) if is_next]
         effects = [row for row, is_ours in zip(writes.effects, noted, strict=True) if is_ours]
@@ -278,11 +299,19 @@ class PostgresStore(PostgresReader):
         mail.consume([row for row in writes.consumed if (row.harness, row.step) in written])
         sent = mail.send(writes.sent, written)
         results: list[Any] = [operations.do(operation) for operation in writes.operations]
+        claims = zip(writes.operations, results, strict=True)
+        self._names |= {made.harness: one.name for one, made in claims if isinstance(one, Claim) and isinstance(made, Claimed)}
         if holdings.ownership != ownership:
             db.execute("UPDATE meta SET ownership = %s", (holdings.ownership,))
         db.execute(_END_COMMIT, (self._commits + 1, operations.newest, self.run))
-        why = {harness: error for (harness, _), error in refused.items()}
+        why = {**latched, **{harness: error for (harness, _), error in refused.items()}}
         return Committed(step_seqs, results, lost, effect_seqs, mail.before, sent, why), holdings
+
+    def _latched(self, effects: Sequence[EffectRow]) -> dict[int, OrchestratorError]:
+        """Return the harnesses whose effects may not begin, of those that would begin one, each with its error."""
+        asked = {row.harness for row in effects if isinstance(row, AwaitedIntent)}
+        found = {harness: refusal(self._switches, self._names.get(harness, "")) for harness in asked}
+        return {harness: error for harness, error in found.items() if error is not None}
 
     def _find_lost(self, db: Database, holdings: Holdings) -> None:
         """Forget the harnesses that another run has taken over since the last check."""
@@ -303,31 +332,6 @@ def _take_step(row: StepRow, holdings: Holdings, refused: Collection[Step]) -> b
         return False
     holdings.heads[row.harness] = row.step
     return True
-
-
-def _prepare(db: Database, schema: str, location: str) -> None:
-    """Create the schema if it does not exist.
-
-    Raises:
-        StoreUnusable: it was made by another release, or the database cannot hold all characters.
-    """
-    (encoding,) = db.row("SHOW server_encoding")
-    if encoding != "UTF8":
-        raise StoreUnusable(f"{location} has encoding {encoding}: expected UTF8; `createdb -E UTF8 -T template0` makes one")
-    if not db.row(FIND_META, (schema,))[0]:
-        with db.transaction():
-            db.execute(CREATE, (schema,))
-            if not db.row(FIND_META, (schema,))[0]:
-                db.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-                db.execute(SCHEMA)
-                db.execute(AS_JSON)
-    # Off, the server would acknowledge what it can still lose.
-    db.execute("SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'")
-    (version,) = db.row("SELECT version FROM meta")
-    if version != VERSION:
-        raise StoreUnusable(
-            f"{location} has schema version {version}: expected {VERSION}; it was written by another release, install that"
-        )
 
 
 def _read_key(key: bytes | str | Path | None) -> bytes | None:
