@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from harnesses.agents.command.agent_dialects import Dialect, PromptBy, aider, claude_code, codex, gemini, opencode
     from harnesses.agents.command.agent_output import Reading, Reply
     from harnesses.agents.command.command_agent import CommandAgent
-    from harnesses.agents.errors import AgentFailed, AgentMissing, AgentTimedOut
+    from harnesses.agents.errors import AgentFailed, AgentMissing, AgentTimedOut, AgentUnavailable
     from harnesses.agents.model.cassette import Cassette, CassetteMiss, CassetteMode
     from harnesses.agents.model.messages import ModelOptions
     from harnesses.agents.model.model_client import ModelClient
@@ -38,7 +38,7 @@ else:
             "harnesses.agents.command.agent_dialects": "Dialect PromptBy aider claude_code codex gemini opencode",
             "harnesses.agents.command.agent_output": "Reading Reply",
             "harnesses.agents.command.command_agent": "CommandAgent",
-            "harnesses.agents.errors": "AgentFailed AgentMissing AgentTimedOut",
+            "harnesses.agents.errors": "AgentFailed AgentMissing AgentTimedOut AgentUnavailable",
             "harnesses.agents.model.cassette": "Cassette CassetteMiss CassetteMode",
             "harnesses.agents.model.messages": "ModelOptions",
             "harnesses.agents.model.model_client": "ModelClient",
@@ -57,6 +57,7 @@ __all__ = [
     "AgentFailed",
     "AgentMissing",
     "AgentTimedOut",
+    "AgentUnavailable",
     "AnswerCutOff",
     "AnswerEmpty",
     "AnswerInvalid",

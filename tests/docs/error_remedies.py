@@ -45,6 +45,7 @@ REMEDIES: dict[str, str] = {
     "HealthCheckFailed": "Mend what the health check found",
     "AgentFailed": "Look at the agent's output in the log",
     "AgentMissing": "Install the program, or correct the name of the command",
+    "AgentUnavailable": "Do what the message names: sign in, correct the model, or wait; then start the harness again",
     "AgentTimedOut": "Raise `limit_s`, or give the agent smaller features",
     "ProviderError": "Read the message, which has the provider's own words",
     "CassetteMiss": "Record the cassette anew, or undo the change that the message names",

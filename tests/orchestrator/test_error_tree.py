@@ -39,6 +39,7 @@ harnesses.agents.errors:AgentFailed                          HarnessError
 harnesses.agents.errors:AgentTimedOut                        AgentFailed HarnessError
 harnesses.governance.limits.counted_agent:AgentStopped       AgentFailed HarnessError
 harnesses.agents.errors:AgentMissing                         AgentFailed NotReady Waiting HarnessError
+harnesses.agents.errors:AgentUnavailable                     AgentFailed NotReady Waiting HarnessError
 harnesses.features.errors:FeatureError                       HarnessError
 harnesses.features.errors:ChatFailed                         FeatureError HarnessError
 harnesses.features.errors:HealthCheckFailed                  FeatureError HarnessError

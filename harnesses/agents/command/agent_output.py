@@ -42,6 +42,8 @@ class Reply:
     """Why the agent stopped, in the program's own words."""
     error: str | None = None
     """The error that the program reported; None if the turn ended normally."""
+    resets_at: float | None = None
+    """When a used-up limit ends, in seconds since 1970, if the program says so in a field of its own."""
     worked: bool = True
     """Whether the agent did anything; if not, the turn can be started again."""
 

@@ -17,6 +17,7 @@ _TOKENS = re.compile(
     r"^Tokens: ([\d.,]+)([kM]?) sent,.*?([\d.,]+)([kM]?) received(?:.*?Cost: \$(\d{1,9}(?:\.\d{1,12})?) message)?"
 )
 _EDITED = "Applied edit to "
+_FAILED = re.compile(r"litellm\.\w+(?:Error|Timeout)\b")
 _NOTHING_SAID = "the model sent no answer"
 
 
@@ -37,6 +38,8 @@ class AiderReading:
         self._said: list[str] | None = None
         """Text since the message in progress began; None between messages."""
         self._message = ""
+        self._failed = ""
+        """The line that names the last error of a model call, unless a later one was answered."""
         self._told = EventList()
         self._edits = 0
 
@@ -53,11 +56,13 @@ class AiderReading:
             return ""
         if found := _TOKENS.match(text):
             self._usage += UNUSED if self._is_exact else _rounded(*found.groups())
+            self._failed = ""
         elif text.startswith(_EDITED):
             self._edits += 1
             self._told.started("edit", f"edit-{self._edits}", text.removeprefix(_EDITED))
             self._told.finished(f"edit-{self._edits}", text)
         elif self._said is not None or not self._is_exact:
+            self._failed = text if _FAILED.match(text) else self._failed
             self._told.text(f"{text}\n")
             if self._said is not None and sum(map(len, self._said)) < MAX_TEXT:
                 self._said.append(text)
@@ -72,18 +77,18 @@ class AiderReading:
         elif event == "message_send":
             read, written = count_of(about.get("prompt_tokens")), count_of(about.get("completion_tokens"))
             self._usage += Usage(input_tokens=read, output_tokens=written, money=money_of(about.get("cost")))
-            self._message = "\n".join(self._said or ()).strip()
+            self._message, self._failed = "\n".join(self._said or ()).strip(), ""
             self._told.message(self._message, is_streamed=True)
             self._said = None
 
     def reply(self) -> Reply:
         """Return the last message; of a version without an analytics log, the last part of the text."""
         reply = self._plain.reply()
-        said = "\n".join(self._said or ()).strip()
+        said = "\n".join(self._said or ()).strip() or (_NOTHING_SAID if self._said is not None else "")
         return Reply(
             message=kept_part(self._message) if self._message else reply.message,
             tokens=self._usage.tokens,
-            error=None if self._said is None else kept_part(said or _NOTHING_SAID),
+            error=kept_part(said or self._failed) or None,
             worked=reply.worked,
         )
 

@@ -39,6 +39,7 @@ class ClaudeCodeReading:
         self._session: str | None = None
         self._result: Mapping[str, Any] | None = None
         self._worked = False
+        self._resets_at: float | None = None
         self._model = ""
         self._told = EventList()
         self._streamed = ""
@@ -74,6 +75,11 @@ class ClaudeCodeReading:
                 kind = string(event, "subtype") or "result"
                 kind = "failed" if event.get("is_error") is True and kind == "success" else kind
                 return f"[{kind}] {string(event, 'result')}"[:SHOWN]
+            case "rate_limit_event":
+                about = inner(event, "rate_limit_info")
+                at = about.get("resetsAt") if string(about, "status") == "rejected" else None
+                self._resets_at = float(at) if isinstance(at, int | float) and 0 < at < 1e11 else None
+                return "" if self._resets_at is None else f"[limit reached] {string(about, 'rateLimitType')}"[:SHOWN]
             case "system":
                 kind = string(event, "subtype")
                 self._model = string(event, "model") or self._model
@@ -162,6 +168,7 @@ class ClaudeCodeReading:
             model=f"anthropic:{self._model}" if self._model else "",
             stop_reason=string(result, "stop_reason") or "end_turn",
             error=kept_part(f"{kind}: {said}" if kind != "success" else said) if failed else None,
+            resets_at=self._resets_at,
             worked=self._worked,
         )
 

@@ -13,46 +13,53 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
 import trio
-from attrs import evolve, frozen
+from attrs import evolve
 
 from harnesses.agent import Agent, AgentRun
-from harnesses.agents.argument_checks import FLAG, NAME, SECONDS, VARIABLES, WORDS, Rule, check, optional
+from harnesses.agents.argument_checks import (
+    FLAG,
+    NAME,
+    SECONDS,
+    SECONDS_FROM_0,
+    VARIABLES,
+    WORDS,
+    Rule,
+    check,
+    instance_of,
+    optional,
+)
 from harnesses.agents.command.agent_dialects import Dialect, PromptBy
-from harnesses.agents.command.agent_output import SHOWN, Reply
+from harnesses.agents.command.agent_output import SHOWN, ReadEvent, Reply
 from harnesses.agents.command.command_transcript import CommandTranscript
+from harnesses.agents.command.provider_wait import ProviderWait, gate_of
 from harnesses.agents.command.stream_counts import MeteredReading
-from harnesses.agents.errors import AgentFailed, AgentMissing, AgentTimedOut
+from harnesses.agents.errors import AgentFailed, AgentMissing, AgentTimedOut, AgentUnavailable
+from harnesses.agents.model.errors import RequestRejected
 from harnesses.agents.model.messages import Message, Role
+from harnesses.agents.model.model_client import harness_at_work
+from harnesses.agents.model.retry_policy import RetryPolicy
 from harnesses.agents.sandbox import Level, Sandbox, as_sandbox, run_sandboxed, sandboxed
+from harnesses.budgets.usage import Usage
 from harnesses.diagnostics.control_characters import inert
 from harnesses.errors import HarnessMisuse
 from harnesses.features.agent_text import storable
 from harnesses.features.feature import TurnResult
 from harnesses.features.feature_record import MAX_PATH, Assignment, FeatureState
 from harnesses.processes.bounded_command import Ran
-from harnesses.turn_events import TurnEvent
+from harnesses.turn_events import TurnEvent, TurnEventKind
 
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")
 """Environment variables passed to a command that does not inherit the environment."""
 _LONGEST_ARGUMENT = 131_071
 """Bytes. Source: execve(2), MAX_ARG_STRLEN, less the end of the string."""
 _PLACE = re.compile(r"\{(prompt|session|directory)\}")
-
-
-@frozen
-class _Turn:
-    """One run of the command."""
-
-    command: tuple[str, ...]
-    session: str | None
-    resumes: bool
 
 
 class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
@@ -73,7 +80,10 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         resume: the command that resumes a conversation; None uses the dialect's. If it fails before it has done anything, the
             conversation is considered lost and a new one is started.
         prompt: how the command receives the prompt; None uses the dialect's way, by default "stdin".
-        limit_s: maximum seconds for a turn.
+        limit_s: maximum seconds that the program runs in a turn.
+        max_wait_s: maximum seconds that a turn waits for an outage or a rate limit of the provider to end; it then blocks the
+            harness. A used-up limit that names its end is waited for. No try is spent on either.
+        retry: delays between the probes of an outage.
         env: variables added to the environment.
         inherit_env: whether the command inherits this program's environment, without git's variables. If not, it gets only a
             few basic variables such as PATH and HOME.
@@ -91,6 +101,8 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         resume: Sequence[str] | None = None,
         prompt: PromptBy | Literal["stdin", "argument", "file"] | None = None,
         limit_s: float = 1_800.0,
+        max_wait_s: float = 21_600.0,
+        retry: RetryPolicy | None = None,
         env: Mapping[str, str] | None = None,
         inherit_env: bool = True,
         sandbox: Sandbox | Literal["bwrap"] | None = None,
@@ -104,6 +116,8 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
             ("resume", resume, optional(WORDS)),
             ("prompt", prompt, optional(Rule(f"one of {', '.join(PromptBy)}", lambda value: value in tuple(PromptBy)))),
             ("limit_s", limit_s, SECONDS),
+            ("max_wait_s", max_wait_s, SECONDS_FROM_0),
+            ("retry", retry, optional(instance_of(RetryPolicy, "write retry=RetryPolicy(probe_cap_s=…)"))),
             ("env", env, optional(VARIABLES)),
             ("inherit_env", inherit_env, FLAG),
             ("name", name, optional(NAME)),
@@ -112,6 +126,8 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         self._dialect = _settled(command, dialect, resume, prompt)
         super().__init__(self._turn, name=name or self._dialect.name, reports=self._dialect.reports)
         self._limit_s = limit_s
+        self._max_wait_s = max_wait_s
+        self._retry = retry or RetryPolicy()
         self._env = dict(env or {})
         self._inherit_env = inherit_env
         self._sandbox = as_sandbox(sandbox, "CommandAgent")
@@ -136,21 +152,16 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         assignment = run.input
         if assignment.directory is None:
             raise HarnessMisuse(f"{self._where(assignment)} has no working directory: expected an assignment with a directory")
-        deadline = trio.current_time() + self._limit_s
         litter = self._litter(assignment.directory)
         transcript = CommandTranscript(self.name, [Message(role=Role.USER, text=storable(assignment.prompt))])
         try:
             session = _usable(assignment.session)
             run = run.watched_by(transcript.take)
-            ran, reply = await self._speak(run, session, deadline)
-            lost = session is not None and self._dialect.resume is not None and not reply.worked
-            if lost and ran.code and (ran.code not in (126, 127)):
-                run.log(f"[conversation {session} could not be resumed; starting a new one]")
-                ran, reply = await self._speak(run, None, deadline)
+            ran, reply, refused = await self._converse(run, session)
         finally:
             with trio.CancelScope(shield=True):
                 await trio.to_thread.run_sync(_remove, self._litter(assignment.directory) - litter)
-        failure = self._failure(assignment, ran, reply)
+        failure = refused or self._failure(assignment, ran, reply)
         if not isinstance(failure, AgentMissing):
             transcript.attach_to(run, reply, error="" if failure is None else str(failure))
         if failure is not None:
@@ -166,14 +177,73 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         run.tell(TurnEvent[TurnResult].complete(result))
         return result
 
-    async def _speak(self, run: AgentRun[FeatureState, Assignment], session: str | None, deadline: float) -> tuple[Ran, Reply]:
-        """Run the command once; return how it exited and the reply."""
+    async def _converse(
+        self, run: AgentRun[FeatureState, Assignment], session: str | None
+    ) -> tuple[Ran, Reply, AgentUnavailable | None]:
+        """Run the command; again after an outage, and in a new conversation if this one is lost.
+
+        Returns:
+            How it exited, the reply, and why its provider refuses to serve it, if it does.
+
+        Raises:
+            AgentUnavailable: an outage lasts for too long.
+        """
+        left_s, where, first = self._limit_s, self._where(run.input), session
+        resumes = session is not None and self._dialect.resume is not None
+        provider = self._provider_wait(run)
+
+        async def speak(answered: Callable[[], None]) -> tuple[Ran, Reply]:
+            nonlocal left_s, session
+            ran, reply = await self._speak(run, session, left_s, answered)
+            left_s = max(left_s - ran.duration_s, 0.001)
+            session = reply.session if reply.worked else session
+            return ran, reply
+
+        try:
+            while True:
+                ran, reply = await provider.run(speak)
+                failed = provider.failed
+                lost = not reply.worked and failed is None and ran.code and ran.code not in (126, 127)
+                if not (resumes and (lost or isinstance(failed, RequestRejected))):
+                    break
+                run.log(f"[conversation {session} could not be resumed; starting a new one]")
+                session, resumes = None, False
+        except AgentUnavailable as error:
+            raise AgentUnavailable(f"{where} cannot go on: {error}", session=session) from error.__cause__
+        return ran, reply, provider.refusal(where, first or session)
+
+    def _provider_wait(self, run: AgentRun[FeatureState, Assignment]) -> ProviderWait:
+        dialect = self._dialect
+        if not dialect.network:
+            return ProviderWait(None, dialect.name, "", self._max_wait_s, run.log)
+        gate = gate_of(dialect.name, dialect.secrets, {**self._inherited(), **dialect.env, **self._env}, self._retry)
+        return ProviderWait(gate, dialect.name, harness_at_work() or run.scope, self._max_wait_s, run.log)
+
+    async def _speak(
+        self, run: AgentRun[FeatureState, Assignment], session: str | None, limit_s: float, answered: Callable[[], None]
+    ) -> tuple[Ran, Reply]:
+        """Run the command once; return how it exited and the reply.
+
+        Args:
+            answered: called when its provider has begun to answer.
+        """
         assignment, dialect = run.input, self._dialect
         directory = Path(assignment.directory or ".")
         resumes = session is not None and dialect.resume is not None
         template = dialect.resume if resumes and dialect.resume is not None else dialect.command
         session = session if resumes else (dialect.begin() if dialect.begin is not None else None)
-        reading = MeteredReading(dialect.reading(), run.charge, run.tell)
+
+        def charge(usage: Usage, *, thread: str = "") -> None:
+            if usage.output_tokens and not thread:
+                answered()
+            run.charge(usage, thread=thread)
+
+        def tell(event: ReadEvent) -> None:
+            if event.kind is TurnEventKind.TOOL_STARTED:
+                answered()
+            run.tell(event)
+
+        reading = MeteredReading(dialect.reading(), charge, tell)
 
         def log(line: str) -> None:
             for part in line.splitlines():
@@ -201,7 +271,7 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
             )
             ran, _ = await run_sandboxed(
                 prepare,
-                limit_s=max(deadline - trio.current_time(), 0.001),
+                limit_s=limit_s,
                 cwd=directory,
                 input=input,
                 on_line=lambda text: log(reading.line(text)),

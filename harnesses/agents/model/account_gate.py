@@ -239,6 +239,13 @@ class AccountGate:
                 waiter.wake.set()
         self._go_on()
 
+    def close(self, error: ProviderError) -> None:
+        """Close the gate after the failure of a request whose place was given back when the provider began to answer it."""
+        self._close(error, Place(0, False, self._era), trio.current_time())
+        for waiter in self._line.waiters():
+            waiter.wake.set()
+        self._go_on()
+
     def release(self, place: Place, *, is_sent: bool) -> None:
         """Give back the place of a request that was cancelled, or never sent."""
         self._give_back(place, place.tokens if is_sent else 0)

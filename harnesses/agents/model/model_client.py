@@ -207,7 +207,7 @@ class ModelClient:
         reasons = [f"{failures} tries have failed"] if first else []
         meter = CallMeter() if meter is None else meter
         for left, model in enumerate(order, 1 - len(order)):
-            tries = self._tries(model, request, owner or _harness(), meter, tell, on_wait, has_fallback=left < 0)
+            tries = self._tries(model, request, owner or harness_at_work(), meter, tell, on_wait, has_fallback=left < 0)
             try:
                 response = await tries.run()
             except (GateClosed, ProviderError) as error:
@@ -278,7 +278,7 @@ def _most_output(model: PricedModel, request: ModelRequest) -> int:
     return request.options.max_tokens or size or MAX_OUTPUT
 
 
-def _harness() -> str:
+def harness_at_work() -> str:
     """Return the name of the harness that calls; empty outside of any."""
     fields = at_work.get()
     return "" if fields is None else str(fields().get("harness", ""))

@@ -113,7 +113,9 @@ def claude():
     if well:
         event(type="result", subtype="success", is_error=False, result=mind.message, session_id=session, usage=usage)
     else:
-        event(type="result", subtype="success", is_error=True, result="API Error: overloaded", session_id=session, usage=usage)
+        event(
+            type="result", subtype="success", is_error=True, result="no permission to go on", session_id=session, usage=usage
+        )
         sys.exit(1)
 
 
@@ -140,7 +142,7 @@ def codex():
     if mind.obey(prompt, remembered(place, prompt)):
         event(type="turn.completed", usage={"input_tokens": 20, "cached_input_tokens": 8, "output_tokens": 6})
     else:
-        event(type="turn.failed", error={"message": "stream disconnected"})
+        event(type="turn.failed", error={"message": "the sandbox denied it"})
         sys.exit(1)
 
 

@@ -28,9 +28,8 @@ def name(request) -> str:
 
 @pytest.fixture
 def agent(name, tmp_path) -> CommandAgent:
-    return CommandAgent(
-        dialect=dialect_of(name, tmp_path), env={"STAND_IN_STATE": str(tmp_path / "state"), "MARK": str(tmp_path)}
-    )
+    env = {"STAND_IN_STATE": str(tmp_path / "state"), "MARK": str(tmp_path)}
+    return CommandAgent(dialect=dialect_of(name, tmp_path), env=env)
 
 
 @pytest.fixture
@@ -127,7 +126,7 @@ async def test_a_turn_that_is_killed_names_its_conversation(work):
 
 
 async def test_an_error_that_it_reports_is_an_error(agent, name, work):
-    why = {"claude": "API Error: overloaded", "codex": "stream disconnected", "aider": "litellm.AuthenticationError"}[name]
+    why = {"claude": "no permission to go on", "codex": "the sandbox denied it", "aider": "litellm.AuthenticationError"}[name]
 
     with pytest.raises(AgentFailed, match=why):
         await take_turn(agent, assigned(work, "fail"))
