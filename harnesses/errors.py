@@ -199,3 +199,11 @@ def one_of(names: Iterable[object], none: str) -> str:
     """
     known = ", ".join(map(str, names))
     return f"expected one of {known}" if known else none
+
+
+def near(word: object, known: Iterable[str]) -> str:
+    """Return `; did you mean …?` with the most similar known word, as the end of a message; empty if none is similar."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(str(word)[:100], list(known), 1)
+    return f"; did you mean {found[0]!r}?" if found else ""

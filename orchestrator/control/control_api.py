@@ -30,12 +30,12 @@ import msgspec
 import trio
 from attrs import Factory, field, frozen
 
-from harnesses.errors import AskTimeout, HarnessError, HarnessMisuse, MailboxFull, one_of
+from harnesses.errors import AskTimeout, HarnessError, HarnessMisuse, MailboxFull, near, one_of
 from harnesses.messages.requests import ASK_TIMEOUT_S, check_timeout
 from orchestrator.child_spec import check_name, check_seconds
 from orchestrator.codec import decode, encode
 from orchestrator.control.control_client import LIMITS
-from orchestrator.control.control_server import JSON_LINES, Request, Response, answered, refusal
+from orchestrator.control.control_server import JSON_LINES, Request, Response, answered, check_known, flag, refusal
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.handle import Handle, Order
 from orchestrator.lifecycle import Status
@@ -54,8 +54,8 @@ _SETTLE_S = 0.3
 _AT_ONCE = 500
 """How many harnesses are asked what they are doing before others get a turn: about a millisecond."""
 VERBS = ("pause", "resume", "stop", "start", "restart")
-_GRACEFUL = ("stop", "restart")
-"""The orders that accept a grace period."""
+_OPTIONS = {"stop": ("grace_s",), "restart": ("grace_s",), "pause": ("hard",), "ask": ("timeout_s",)}
+"""Query parameters by the last part of the path; the others have none."""
 
 
 @frozen
@@ -80,6 +80,10 @@ class Api:
 
     async def answer(self, request: Request) -> Response:
         """Return the response to a request."""
+        try:
+            check_known("/".join(("", *request.parts)), "option", request.options, _OPTIONS.get(request.parts[-1], ()))
+        except UsageError as error:
+            return refusal(400, str(error))
         match request.parts:
             case ("metrics",):
                 return await self._read(request, self._metrics)
@@ -135,8 +139,8 @@ class Api:
     async def _order(self, name: str, verb: str, request: Request) -> Response:
         try:
             check_name(name)
-            is_hard = verb == "pause" and request.options.get("hard") == "1"
-            grace_s = 0.0 if is_hard else _grace_of(request, verb)
+            is_hard = flag(request.options, "hard")
+            grace_s = 0.0 if is_hard else _grace_of(request)
         except UsageError as error:
             return refusal(400, str(error))
         handle = self._find(name)
@@ -186,7 +190,7 @@ class Api:
 
     def _refuse_unknown(self, name: str) -> Response:
         return refusal(
-            404, f"harness {name!r:.200} is not running here: {self._names()}; see `{command(self._location, 'status')}`"
+            404, f"harness {name!r:.200} is not running here: {self._names(name)}; see `{command(self._location, 'status')}`"
         )
 
     async def _start(
@@ -211,10 +215,10 @@ class Api:
     def _location(self) -> str:
         return "" if self.store is None else self.store.location
 
-    def _names(self) -> str:
+    def _names(self, wanted: str) -> str:
         names = [handle.name for handle in self.handles()]
         more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-        return f"{one_of(names[:10], 'none was started')}{more}"
+        return f"{one_of(names[:10], 'none was started')}{more}{near(wanted, names)}"
 
 
 def _give_order(handle: Handle, verb: str, grace_s: float | None) -> Order:
@@ -223,13 +227,8 @@ def _give_order(handle: Handle, verb: str, grace_s: float | None) -> Order:
     return handle.pause() if verb == "pause" else handle.resume()
 
 
-def _grace_of(request: Request, verb: str) -> float | None:
+def _grace_of(request: Request) -> float | None:
     """Return the requested grace period; None if there is none."""
-    for option in request.options:
-        if option != "grace_s" or verb not in _GRACEFUL:
-            raise UsageError(
-                f"{verb}: unknown option {option!r}: expected {'grace_s' if verb in _GRACEFUL else 'none'}; remove it"
-            )
     text = request.options.get("grace_s")
     if text is None:
         return None

@@ -6,7 +6,7 @@ limited size; an error while handling it becomes a response.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import aclosing
 from http import HTTPStatus
 from importlib.util import find_spec
@@ -16,6 +16,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import trio
 from attrs import define, evolve, field, frozen
 
+from harnesses.errors import near, one_of
+from orchestrator.errors import UsageError
 from orchestrator.recording.commit_queue import Condition
 from orchestrator.text.json_text import json_line
 from orchestrator.text.terminal_text import one_line, say
@@ -61,7 +63,34 @@ def request_of(method: str, target: str) -> Request:
     """
     split = urlsplit(target)
     parts = tuple(unquote(part, errors="strict") for part in split.path.strip("/").split("/"))
-    return Request(method, parts, dict(parse_qsl(split.query, max_num_fields=10)))
+    return Request(method, parts, dict(parse_qsl(split.query, keep_blank_values=True, max_num_fields=10)))
+
+
+def check_known(where: str, what: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Refuse names of options or fields that a path does not have.
+
+    Raises:
+        UsageError: there is one.
+    """
+    for name in given:
+        if name not in known:
+            allowed = one_of(known, "expected none")
+            raise UsageError(f"{where}: unknown {what} {name!r:.100}: {allowed}{near(name, known) or '; remove it'}")
+
+
+_FLAGS: Mapping[str, bool] = {"": False, "0": False, "false": False, "1": True, "true": True}
+
+
+def flag(options: Mapping[str, str], name: str) -> bool:
+    """Return whether an option is on; without it, it is not.
+
+    Raises:
+        UsageError: it is neither on nor off.
+    """
+    text = options.get(name, "")
+    if text not in _FLAGS:
+        raise UsageError(f"{name}: expected 1 or true, 0 or false, got {text!r:.100}; correct it")
+    return _FLAGS[text]
 
 
 def refusal(status: int, text: str, **headers: str) -> Response:

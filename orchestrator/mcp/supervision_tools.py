@@ -10,11 +10,11 @@ from typing import Any
 
 from attrs import field, frozen
 
-from harnesses.errors import one_of
+from harnesses.errors import near, one_of
 from orchestrator.errors import UsageError
 from orchestrator.mcp import answer_shapes as shapes
 from orchestrator.mcp.analysis_route import ANALYZE, QUESTIONS
-from orchestrator.mcp.tool_arguments import FLAG, NUMBER, OBJECT, TEXT, WHOLE, Argument, near
+from orchestrator.mcp.tool_arguments import FLAG, NUMBER, OBJECT, TEXT, WHOLE, Argument
 from orchestrator.web.api_route import Route
 from orchestrator.web.site_routes import ROUTES
 

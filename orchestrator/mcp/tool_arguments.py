@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from attrs import frozen
 
-from harnesses.errors import one_of
+from harnesses.errors import near, one_of
 from orchestrator.errors import UsageError
 
 WHOLE, NUMBER, FLAG, TEXT, OBJECT = "integer", "number", "boolean", "string", "object"
@@ -91,9 +90,3 @@ def read_arguments(tool: str, arguments: Collection[Argument], given: Mapping[st
     if missing:
         raise UsageError(f"{tool}: expected the argument {' and '.join(map(repr, missing))}, got none; give it")
     return values
-
-
-def near(word: object, known: Collection[str]) -> str:
-    """Return what may have been meant, as the end of a message; empty if nothing is like it."""
-    found = get_close_matches(str(word), known, 1)
-    return f"; did you mean {found[0]!r}?" if found else ""

@@ -13,11 +13,12 @@ from typing import Any
 import msgspec
 from attrs import define, field, frozen
 
+from harnesses.errors import near
 from orchestrator.control.control_server import Request
 from orchestrator.errors import OrchestratorError, StoreError, UsageError
 from orchestrator.mcp.shown_answers import Metadata, page_of, part_at
 from orchestrator.mcp.supervision_tools import BY, READS, STORE, Tool
-from orchestrator.mcp.tool_arguments import Argument, input_schema, near, read_arguments
+from orchestrator.mcp.tool_arguments import Argument, input_schema, read_arguments
 from orchestrator.operating.order_records import record_order
 from orchestrator.text.json_text import json_line
 from orchestrator.text.terminal_text import one_line

@@ -301,6 +301,9 @@ _SENTENCES: Mapping[str, Callable[[Record, _Said], str]] = {
     "repaired": lambda record, said: f"the store was repaired by {said.by}: {said.found}",
 }
 
+KINDS = tuple(_SENTENCES)
+"""Every kind of record that this version writes."""
+
 
 def sentence_of(record: Record) -> str:
     """Return a sentence for people: who, and what happened."""

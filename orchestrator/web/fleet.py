@@ -54,6 +54,11 @@ class Fleet:
             self._refresh()
             return [*self._rows.values()]
 
+    def names(self) -> frozenset[str]:
+        """Return the names of the harnesses that were there at the last reading; nothing is read."""
+        with self._lock:
+            return frozenset(self._rows)
+
     def changed(self, since: int) -> str:
         """Return as JSON the rows that changed after a version, and the current version."""
         with self._lock:

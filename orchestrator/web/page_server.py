@@ -16,8 +16,8 @@ from attrs import define, evolve, field
 from orchestrator.control.control_server import JSON, Limits, Request, Response, Server, refusal
 from orchestrator.control.run_services import Address
 from orchestrator.web.access import SAFE_HEADERS, Access
-from orchestrator.web.record_events import CONTENT_TYPE, Wanted, events
-from orchestrator.web.site_routes import PREFIX, answer_to, find, openapi, respond_to
+from orchestrator.web.api_document import openapi
+from orchestrator.web.site_routes import PREFIX, find, respond_to
 from orchestrator.web.store_folder import StoreFolder
 
 LIMITS = Limits(connections=256, body_bytes=1_048_576)
@@ -62,10 +62,6 @@ class PageServer:
         match request.parts:
             case ("api", "openapi.json"):
                 return Response(200, openapi().encode(), JSON)
-            case ("api", "stores") if request.method == "GET":
-                return await self._in_thread(partial(answer_to, self.stores.stores))
-            case ("api", "events"):
-                return await self._in_thread(partial(answer_to, partial(self._events, request)))
             case ("api", *parts):
                 found = find(request.method, tuple(parts))
                 if isinstance(found, Response):
@@ -75,17 +71,6 @@ class PageServer:
                 return _file(name or "index.html")
             case _:
                 return refusal(404, f"/{'/'.join(request.parts)} does not exist: expected / or a path below /{PREFIX}")
-
-    def _events(self, request: Request) -> Response:
-        options = request.options
-        after = request.headers.get("last-event-id") or options.get("after", "0")
-        behind = options.get("behind", "")
-        if not (after.isdecimal() and (behind.isdecimal() or not behind)):
-            return refusal(400, f"events: expected whole numbers as after and behind, got {after!r:.50} and {behind!r:.50}")
-        kinds = tuple(filter(None, options.get("kinds", "").split(",")))
-        site = self.stores.site(options.get("store", ""))
-        wanted = Wanted(int(after), options.get("harness", ""), kinds, int(behind) if behind else None)
-        return Response(200, b"", CONTENT_TYPE, stream=lambda: events(site, wanted))
 
     async def _in_thread(self, function: Callable[[], Response]) -> Response:
         return await trio.to_thread.run_sync(function, limiter=self._threads, abandon_on_cancel=True)

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 from attrs import define, field
 
+from harnesses.errors import near, one_of
 from orchestrator.errors import UsageError
 from orchestrator.history.past_reader import find_harness
 from orchestrator.presets.list_progress import FEATURES, TASKS, ListProgress
@@ -81,10 +82,18 @@ class ReadyViews:
             symbol: whose prices; "" for the first.
             since: the first stretch that is wanted.
             revision: of an earlier answer; None wants all.
+
+        Raises:
+            UsageError: it does not trade, or has no prices of the symbol.
         """
         self._expect(name, TRADING)
         with self._course(name, lambda: TradingCourse(self.reader, name)) as course:
+            step = find_harness(self.reader, name).current_step
+            course.advance(step, _LOOK_S)
             curve = course.curve
+            if symbol and symbol not in curve.symbols and course.step >= step:
+                known = one_of(curve.symbols, "none is priced yet")
+                raise UsageError(f"harness {name!r}: unknown symbol {symbol!r:.100}: {known}{near(symbol, curve.symbols)}")
             symbol = symbol or next(iter(curve.symbols), "")
             first = since if revision == curve.revision and since <= len(curve.stretches) else 0
             rows = [*curve.rows(symbol, first)]

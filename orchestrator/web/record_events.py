@@ -7,15 +7,21 @@ what is more than so many records old is left out, and an event `missed` tells w
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Collection, Mapping
 from functools import partial
 
 import trio
-from attrs import frozen
+from attrs import evolve, frozen
 
+from harnesses.errors import near, one_of
+from orchestrator.control.control_server import Response
+from orchestrator.errors import UsageError
+from orchestrator.events import current_kind
 from orchestrator.log import json_line_of
 from orchestrator.records import Record
 from orchestrator.text.json_text import json_line
+from orchestrator.text.log_line import KINDS
+from orchestrator.web.api_route import Asked
 from orchestrator.web.site import Site
 
 CONTENT_TYPE = "text/event-stream"
@@ -42,6 +48,28 @@ class Wanted:
     def has(self, record: Record) -> bool:
         """Whether a record is asked for."""
         return self.harness in ("", record.harness) and (not self.kinds or record.kind in self.kinds)
+
+
+def follow(asked: Asked) -> Response:
+    """Return the records that are asked for as a stream of events.
+
+    Raises:
+        UsageError: a number is none, or there is no such kind of record.
+    """
+    last = asked.headers.get("last-event-id", "")
+    options = {**asked.options, **({"after": last} if last else {})}
+    numbers = evolve(asked, options=options)
+    wanted = Wanted(numbers.number("after", 0) or 0, options.get("harness", ""), _kinds_of(options), numbers.number("behind"))
+    site = asked.site
+    return Response(200, b"", CONTENT_TYPE, stream=lambda: events(site, wanted))
+
+
+def _kinds_of(options: Mapping[str, str]) -> tuple[str, ...]:
+    kinds = tuple(map(current_kind, filter(None, options.get("kinds", "").split(","))))
+    for kind in kinds:
+        if kind not in KINDS:
+            raise UsageError(f"kinds: unknown kind {kind!r:.100}: {one_of(KINDS, '')}{near(kind, KINDS)}")
+    return kinds
 
 
 async def events(site: Site, wanted: Wanted) -> AsyncGenerator[bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -174,6 +175,16 @@ class Site:
         found = self.reader.steps(name, after=step - 1, limit=1) if step else []
         return output_line(found[0], 200) if found else ""
 
+    def check_known(self, names: Iterable[str]) -> None:
+        """Refuse names of harnesses that are not in the store.
+
+        Raises:
+            UnknownHarness: there is none of such a name.
+        """
+        if new := set(names) - self.fleet.names():
+            for name in sorted(new - {record.name for record in self.reader.harnesses()}):
+                find_harness(self.reader, name)
+
     def steps_made(self) -> dict[str, int]:
         """Return the last step of every harness, by name."""
         return {row["harness"]: row["current_step"] for row in self.fleet.rows()}
@@ -181,7 +192,7 @@ class Site:
     def paces(self, names: list[str]) -> dict[str, Any]:
         """Return pace and last step of some harnesses, by name."""
         current = self.steps_made()
-        return {name: self._pace_of(name, current[name]) for name in names if name in current}
+        return {name: self._pace_of(name, current.get(name, 0)) for name in names}
 
     def _pace_of(self, name: str, step: int) -> dict[str, Any]:
         times = self.reader.recent_times([name], _RECENT)[name]

@@ -16,15 +16,14 @@ import msgspec
 
 from orchestrator.control.control_server import JSON, Request, Response, answered, refusal
 from orchestrator.errors import OrchestratorError, OwnedElsewhere, StoreError, UnknownHarness, UsageError
-from orchestrator.text.json_text import json_line
 from orchestrator.web import site_orders as orders
-from orchestrator.web.api_route import Asked, Route
+from orchestrator.web.api_route import MOST_NAMES, Asked, Route
 from orchestrator.web.ready_routes import READY_ROUTES
+from orchestrator.web.record_events import follow
 from orchestrator.web.record_search import search
 from orchestrator.web.store_folder import StoreFolder
 
 PREFIX = "api"
-_MOST_NAMES = 200
 
 
 def _steps(asked: Asked) -> Any:
@@ -36,20 +35,12 @@ def _step(asked: Asked) -> Any:
     return asked.site.step(asked.names["name"], asked.number("step") or 0)
 
 
-def _paces(asked: Asked) -> Any:
-    return asked.site.paces(_names(asked))
-
-
 def _order(verb: str, asked: Asked) -> Any:
     return orders.order(asked.site, asked.names["name"], verb)
 
 
 def _answer(verdict: str, asked: Asked) -> Any:
     return orders.answer(asked.site, asked.names["id"], verdict, asked.body)
-
-
-def _names(asked: Asked) -> list[str]:
-    return list(filter(None, asked.options.get("names", "").split(",")))[:_MOST_NAMES]
 
 
 def _search(asked: Asked) -> Any:
@@ -60,7 +51,27 @@ def _search(asked: Asked) -> Any:
 
 
 _REASON = {"reason": "why; kept with it"}
+_SIGNED = {"by": "who (default: the user who serves)", **_REASON}
 ROUTES = (
+    Route(
+        "GET",
+        "/stores",
+        "The stores of the folder, with the runs on each.",
+        lambda asked: asked.stores.stores(),
+        is_of_store=False,
+    ),
+    Route(
+        "GET",
+        "/events",
+        "Records as server-sent events, in order of `seq`: first what is stored, then what is recorded.",
+        follow,
+        {
+            "after": "only records with a larger `seq`",
+            "harness": "only records of this one",
+            "kinds": "only records of these kinds, separated by commas",
+            "behind": "how many records the client may be behind before it is told what it missed",
+        },
+    ),
     Route("GET", "/run", "The store, its newest record, and whether a program runs on it.", lambda asked: asked.site.run()),
     Route("GET", "/needs", "What needs a person, with the orders that help.", lambda asked: asked.site.needs()),
     Route(
@@ -76,7 +87,13 @@ ROUTES = (
         "The supervisors, with strategy, restarts used of the limit, and the worst activity below.",
         lambda asked: asked.site.supervisors(),
     ),
-    Route("GET", "/paces", "Pace and last step of some harnesses.", _paces, {"names": "names, separated by commas"}),
+    Route(
+        "GET",
+        "/paces",
+        "Pace and last step of some harnesses.",
+        lambda asked: asked.site.paces(asked.harnesses()),
+        {"names": f"at most {MOST_NAMES} names, separated by commas"},
+    ),
     Route("GET", "/harnesses/{name}", "What is known of one harness.", lambda asked: asked.site.harness(asked.names["name"])),
     Route(
         "GET",
@@ -153,8 +170,8 @@ ROUTES = (
         "GET",
         "/timeline",
         "What harnesses were doing when: spans of time.",
-        lambda asked: asked.site.histories.timeline(_names(asked)),
-        {"names": "names, separated by commas (default: all)"},
+        lambda asked: asked.site.histories.timeline(asked.harnesses()),
+        {"names": f"at most {MOST_NAMES} names, separated by commas (default: all)"},
     ),
     Route("GET", "/failures", "Failures, grouped by cause.", lambda asked: asked.site.histories.failures()),
     Route(
@@ -172,8 +189,7 @@ ROUTES = (
         body={
             "pool": "its name",
             "limits": "by name; null is no limit",
-            "by": "who (default: the user who serves)",
-            **_REASON,
+            **_SIGNED,
         },
     ),
     Route("GET", "/budgets", "Limits, what is spent and what is left.", lambda asked: asked.site.budgets()),
@@ -200,8 +216,7 @@ ROUTES = (
         lambda asked: orders.set_limits_of(asked.site, asked.names["name"], asked.body),
         body={
             "limits": "seconds by name, step_timeout_s, deadline_s or period_s; null is no limit",
-            "by": "who (default: the user who serves)",
-            **_REASON,
+            **_SIGNED,
         },
     ),
     Route(
@@ -235,7 +250,7 @@ ROUTES = (
             f"/approvals/{{id}}/{verb}",
             summary,
             partial(_answer, verdict),
-            body=_REASON,
+            body=_SIGNED,
         )
         for verb, (verdict, summary) in orders.ANSWERS.items()
     ),
@@ -244,7 +259,13 @@ ROUTES = (
         "/effects/settle",
         "Record the outcome of an effect of unknown outcome.",
         lambda asked: orders.settle_effect(asked.site, asked.body),
-        body={"harness": "its name", "key": "of the effect", "as": "done or not-done", "reason": "how you know"},
+        body={
+            "harness": "its name",
+            "key": "of the effect",
+            "as": "done or not-done",
+            "result": "what it returned, if it is done: any JSON value",
+            "reason": "how you know",
+        },
     ),
     Route(
         "POST",
@@ -254,8 +275,7 @@ ROUTES = (
         body={
             "on": "true or false",
             "harness": "only this one (default: all)",
-            "by": "who (default: the user who serves)",
-            **_REASON,
+            **_SIGNED,
         },
     ),
 )
@@ -281,8 +301,11 @@ def respond_to(stores: StoreFolder, request: Request, route: Route, names: Mappi
 
     def answer() -> Any:
         body = msgspec.json.decode(request.body, type=dict[str, Any]) if request.body else {}
-        site = stores.site(request.options.get("store", ""))
-        return route.answer(Asked(site, names, request.options, body))
+        route.check(request.options, body)
+        asked = Asked(stores, names, request.options, body, request.headers)
+        if wanted := [name for name in (names.get("name"), request.options.get("harness")) if name]:
+            asked.site.check_known(wanted)
+        return route.answer(asked)
 
     return answer_to(answer)
 
@@ -304,65 +327,3 @@ def answer_to(answer: Callable[[], Any]) -> Response:
     if isinstance(value, Response):
         return value
     return Response(200, value.encode(), JSON) if isinstance(value, str) else answered(200, value)
-
-
-_RESPONSES = {
-    "responses": {"200": {"description": "what was asked for, as JSON"}, "4XX": {"description": "an object with `error`"}}
-}
-_STORE = {
-    "name": "store",
-    "in": "query",
-    "description": "the store, as `/api/stores` names it, where a folder is served",
-    "schema": {"type": "string"},
-}
-_OF_ALL: Mapping[str, dict[str, Any]] = {
-    f"/{PREFIX}/stores": {
-        "get": {"summary": "The stores of the folder, with the runs on each.", "parameters": [], **_RESPONSES}
-    },
-    f"/{PREFIX}/events": {
-        "get": {
-            "summary": "Records as server-sent events, in order of `seq`: first what is stored, then what is recorded.",
-            "parameters": [
-                _STORE,
-                *(
-                    {"name": name, "in": "query", "description": said, "schema": {"type": "string"}}
-                    for name, said in (
-                        ("after", "only records with a larger `seq`"),
-                        ("harness", "only records of this one"),
-                        ("kinds", "only records of these kinds, separated by commas"),
-                        ("behind", "how many records the client may be behind before it is told what it missed"),
-                    )
-                ),
-            ],
-            **_RESPONSES,
-        }
-    },
-}
-"""The paths that are not answered from the table."""
-
-
-def openapi() -> str:
-    """Return the OpenAPI document of the API."""
-    paths: dict[str, dict[str, Any]] = dict(_OF_ALL)
-    for route in ROUTES:
-        parameters: list[dict[str, Any]] = [
-            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in route.part_names
-        ]
-        parameters.append(_STORE)
-        parameters += [
-            {"name": name, "in": "query", "description": said, "schema": {"type": "string"}}
-            for name, said in route.options.items()
-        ]
-        fields = {name: {"description": said} for name, said in route.body.items()}
-        content = {"application/json": {"schema": {"type": "object", "properties": fields}}}
-        paths.setdefault(f"/{PREFIX}{route.path}", {})[route.method.lower()] = {
-            "summary": route.summary,
-            "parameters": parameters,
-            **({"requestBody": {"content": content}} if fields else {}),
-            **_RESPONSES,
-        }
-    info = {"title": "orchestrator", "version": "1", "description": "One store of harnesses: what it holds, and orders."}
-    security = {"token": {"type": "http", "scheme": "bearer"}}
-    components = {"securitySchemes": security}
-    needed: list[dict[str, list[str]]] = [{"token": []}]
-    return json_line({"openapi": "3.1.0", "info": info, "paths": paths, "components": components, "security": needed})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from orchestrator.web.site_routes import openapi
+from orchestrator.web.api_document import openapi
 
 
 def document() -> str:

@@ -234,7 +234,8 @@ async def api(hostile: Hostile) -> AsyncIterator[Shown]:
             for name in names if "{name}" in route.path else ("",):
                 path = route.path.strip("/").format(name=name, step=1, id="f1")
                 options = {"all": "1", "names": ",".join(names), "text": "~"}
-                response = await page.response("GET", path, options)
+                known = {option: value for option, value in options.items() if option in route.options}
+                response = await page.response("GET", path, known)
                 assert response.status in (200, 400, 404), (path, response.body)
                 yield Shown(f"api {route.path}", "json", response.body.decode())
         stream, text = events(page.site, Wanted(0)), ""

@@ -10,13 +10,13 @@ import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from attrs import evolve, frozen
 from cyclopts import Parameter
 
+from harnesses.errors import near
 from harnesses.files.safe_files import draft_of
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
@@ -150,9 +150,8 @@ def read_words(words: Sequence[str], questions: Sequence[str], default: str) -> 
 def _check_run(word: str, questions: Sequence[str]) -> None:
     """Refuse a word that is neither a question nor can be a run: no file, pattern, or name with a folder or an ending."""
     if word.isascii() and word.replace("-", "").replace("_", "").isalpha() and not os.path.lexists(word):
-        near = get_close_matches(word, questions, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise UsageError(f"no such question: {word!r}, and no run of that name; expected one of {', '.join(questions)}{hint}")
+        expected = f"expected one of {', '.join(questions)}{near(word, questions)}"
+        raise UsageError(f"no such question: {word!r}, and no run of that name; {expected}")
 
 
 def _check(wanted: Asked, shape: Shape, *, as_json: bool) -> None:

@@ -13,7 +13,7 @@ from attrs import define, evolve, field
 
 from harnesses.attachments import CHILD, TRANSCRIPT
 from harnesses.budgets.pools import Account
-from harnesses.errors import OrchestratorError, one_of
+from harnesses.errors import OrchestratorError, near, one_of
 from harnesses.timing.clock import now_us
 from orchestrator.codec import decode, decode_step, encode, kept_of
 from orchestrator.errors import OwnedElsewhere, OwnershipLost, UnknownHarness, UsageError
@@ -335,7 +335,7 @@ class MemoryStore:
         harness = self._by_name.get(name)
         if harness is None:
             known = one_of(list(self._by_name)[:10], "there is none yet; start one first")
-            raise UnknownHarness(f"no harness {name!r} in {self.location}: {known}")
+            raise UnknownHarness(f"no harness {name!r} in {self.location}: {known}{near(name, self._by_name)}")
         return harness
 
     def _add_step(self, row: StepRow) -> int:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from harnesses.budgets.pools import Account
-from harnesses.errors import one_of
+from harnesses.errors import near, one_of
 from harnesses.timing.clock import now_us
 from orchestrator.codec import decode, decode_step
 from orchestrator.errors import StoreError, UnknownHarness, UsageError
@@ -298,7 +298,7 @@ class PostgresReader:
         if row is None:
             names = [known for (known,) in db.rows("SELECT name FROM harnesses ORDER BY id LIMIT 10")]
             known = one_of(names, "there is none yet; start one first")
-            raise UnknownHarness(f"no harness {name!r} in {self.location}: {known}")
+            raise UnknownHarness(f"no harness {name!r} in {self.location}: {known}{near(name, names)}")
         return int(row[0])
 
     def _read(self, work: Callable[[Database], ResultT], *, whole: bool = False) -> ResultT:

@@ -13,7 +13,7 @@ from attrs import evolve
 
 from harnesses.budgets.pools import Account
 from harnesses.data.large_values import StoredFile, stored_file, with_value
-from harnesses.errors import one_of
+from harnesses.errors import near, one_of
 from harnesses.timing.clock import now_us
 from orchestrator.codec import decode, decode_step, encode
 from orchestrator.errors import UnknownHarness
@@ -522,7 +522,7 @@ class SqliteReader:
         if row is None:
             names = [known for (known,) in db.execute("SELECT name FROM harnesses ORDER BY id LIMIT 10")]
             known = one_of(names, "there is none yet; start one first")
-            raise UnknownHarness(f"no harness {name!r} in {self.location}: {known}")
+            raise UnknownHarness(f"no harness {name!r} in {self.location}: {known}{near(name, names)}")
         return int(row[0])
 
     @contextmanager

@@ -77,7 +77,11 @@ async def test_orders_take_effect_and_to_repeat_them_changes_nothing(store: Path
         ("DELETE", "/status", 405, "expected GET"),
         ("POST", "/harnesses/a/stop?grace_s=nan", 400, "expected a number of seconds"),
         ("POST", "/harnesses/a/stop?grace_s=-1", 400, "expected a number of seconds"),
-        ("POST", "/harnesses/a/pause?grace_s=1", 400, "expected none"),
+        ("POST", "/harnesses/a/pause?grace_s=1", 400, "expected one of hard"),
+        ("POST", "/harnesses/a/pause?hard=yes", 400, "hard: expected 1 or true, 0 or false, got 'yes'"),
+        ("POST", "/harnesses/a/stop?grace=1", 400, "unknown option 'grace': expected one of grace_s; did you mean 'grace_s'?"),
+        ("POST", "/harnesses/a/resume?soon=", 400, "unknown option 'soon': expected none; remove it"),
+        ("GET", "/status?name=a", 400, "/status: unknown option 'name': expected none"),
         ("GET", "/", 404, "expected /metrics, /status"),
     ],
 )

@@ -99,7 +99,7 @@ def test_with_content_every_tool_shows_what_was_written(marked: Path) -> None:
     ("tool", "given", "said"),
     [
         ("status", {"harness": "writting"}, "no harness 'writting' in "),
-        ("why", {"harness": "writting"}, "expected one of asking, blocked, crashing, writing"),
+        ("why", {"harness": "writting"}, "expected one of writing, crashing, blocked, asking; did you mean 'writing'?"),
         ("steps", {}, "steps: expected the argument 'harness', got none; give it"),
         (
             "steps",

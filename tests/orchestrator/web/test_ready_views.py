@@ -96,11 +96,13 @@ async def test_a_list_is_told_with_tries_diffs_and_evidence(store: Path) -> None
         ("harnesses/paper/list", 400, "expected one that works on features or tasks"),
         ("harnesses/fixer/list/four", 400, "has no feature 'four'"),
         ("harnesses/nobody/trading", 404, "no harness 'nobody'"),
+        ("harnesses/paper/trading/curve?symbol=MSFTT", 400, "unknown symbol 'MSFTT': expected one of "),
     ],
 )
 async def test_what_is_not_there_is_answered_with_why(store: Path, path: str, status: int, said: str) -> None:
     async with asking(store) as api:
-        response = await api.response("GET", path)
+        path, _, symbol = path.partition("?symbol=")
+        response = await api.response("GET", path, {"symbol": symbol} if symbol else {})
 
     assert response.status == status
     assert said in json.loads(response.body)["error"]

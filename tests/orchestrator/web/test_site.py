@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import closing, suppress
 from itertools import product
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 import pytest
 import trio
@@ -19,8 +20,9 @@ from orchestrator.codec import decode
 from orchestrator.control.control_server import Request
 from orchestrator.errors import StoreError
 from orchestrator.store import SqliteReader
+from orchestrator.web.api_document import openapi
 from orchestrator.web.record_events import Wanted, events
-from orchestrator.web.site_routes import ROUTES, openapi
+from orchestrator.web.site_routes import ROUTES
 from orchestrator.web.store_folder import StoreFolder
 from tests.orchestrator.operated import Unsure
 from tests.orchestrator.scripted import Scripted, Steps
@@ -132,16 +134,54 @@ async def test_the_history_of_a_harness_begins_with_why_it_is_where_it_is(store:
         (400, "POST", "kill-switch", {"on": "yes"}, "expected a field `on`"),
         (400, "POST", "kill-switch", [], "expected a JSON object"),
         (400, "POST", "harnesses/fine/send", {}, "expected a field `message`"),
+        (
+            400,
+            "POST",
+            "harnesses/fine/send",
+            {"message": 1, "to": "x"},
+            "unknown field 'to': expected one of message",
+        ),
+        (
+            400,
+            "POST",
+            "harnesses/fine/pause",
+            {"hart": True},
+            "unknown field 'hart': expected one of hard; did you mean 'hard'?",
+        ),
+        (400, "POST", "harnesses/fine/stop", {"hard": True}, "unknown field 'hard': expected none; remove it"),
+        (400, "GET", "needs", {"a": 1}, "unknown field 'a': expected none"),
+        (400, "GET", "needs?all=1", None, "GET /needs: unknown option 'all': expected one of store"),
+        (400, "GET", "stores?store=x", None, "unknown option 'store': expected none"),
+        (400, "GET", "events?kind=step", None, "did you mean 'kinds'?"),
+        (400, "GET", "events?kinds=step,stopt", None, "unknown kind 'stopt': expected one of started,"),
+        (400, "GET", "events?after=-1", None, "after: expected a whole number"),
+        (400, "GET", "approvals?all=yes", None, "all: expected 1 or true, 0 or false, got 'yes'"),
+        (404, "GET", "events?harness=nobody", None, "no harness 'nobody'"),
+        (404, "GET", "paces?names=fine,nobody", None, "no harness 'nobody'"),
+        (404, "GET", "timeline?names=nobody", None, "no harness 'nobody'"),
+        (404, "GET", "search?text=a&harness=nobody", None, "no harness 'nobody'"),
+        (405, "POST", "events", None, "expected GET"),
+        (400, "POST", "budgets", {"pool": "nobody", "limits": {"money": 1}}, "no budget"),
     ],
 )
 async def test_what_cannot_be_done_is_answered_with_why(
     store: Path, status: int, method: str, path: str, body: object, said: str
 ) -> None:
+    path, _, query = path.partition("?")
     async with asking(store) as api:
-        response = await api.response(method, path, body=body)
+        response = await api.response(method, path, dict(parse_qsl(query)), body=body)
 
     assert response.status == status
     assert said in json.loads(response.body)["error"]
+
+
+async def test_no_path_about_a_harness_answers_for_one_that_is_not_there(store: Path) -> None:
+    async with asking(store) as api:
+        for route in ROUTES:
+            if "name" in route.part_names:
+                path = route.path.strip("/").format(name="fime", step=1, id="a")
+                answer = await api.response(route.method, path, body={} if route.method == "POST" else None)
+                assert (answer.status, b"no harness 'fime'" in answer.body) == (404, True), route
 
 
 async def test_every_path_of_the_api_tells_nothing_to_others(store: Path) -> None:
@@ -190,10 +230,14 @@ def test_every_path_is_in_the_document_of_the_api() -> None:
     paths = json.loads(openapi())["paths"]
 
     assert {(path, method) for path, methods in paths.items() for method in methods} == {
-        *((f"/api{route.path}", route.method.lower()) for route in ROUTES),
-        ("/api/stores", "get"),
-        ("/api/events", "get"),
+        (f"/api{route.path}", route.method.lower()) for route in ROUTES
     }
+    for methods in paths.values():
+        for said in methods.values():
+            assert {"200", "400"} <= said["responses"].keys()
+            if "requestBody" in said:
+                assert said["requestBody"]["content"]["application/json"]["schema"]["additionalProperties"] is False
+    assert "404" in paths["/api/harnesses/{name}/steps"]["get"]["responses"]
 
 
 def test_a_store_that_was_made_anew_is_told_of_and_not_the_one_that_was_there(tmp_path: Path) -> None:
