@@ -170,7 +170,7 @@ def _read_instruments(value: object, where: str, problems: TableProblems) -> obj
 
 
 def _read_instrument(symbol: str, value: object, where: str, problems: TableProblems) -> Instrument | None:
-    given = read_arguments(Instrument, value, where, problems, without=("symbol",))
+    given = read_arguments(Instrument, value, where, problems, without=("symbol", "charges"))
     return None if given is None else attempt(lambda: Instrument(symbol, **given), where, problems)
 
 

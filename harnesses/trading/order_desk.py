@@ -7,7 +7,7 @@ order of a step is sent. A cancellation is an effect that may be repeated.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,6 +21,7 @@ from harnesses.trading.account import adopt, with_report
 from harnesses.trading.account_model import Cancelled, Decision
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import Broker, BrokerUnavailable, OrderRefused
+from harnesses.trading.market.feed import Feed, instruments_of
 from harnesses.trading.market.instruments import Instrument
 from harnesses.trading.market.orders import OrderReport, OrderStatus, PlacedOrder, Source, client_id_for, salt_of
 from harnesses.trading.market_turn import Turn
@@ -52,9 +53,22 @@ class Desk:
 
     # at the start
 
-    async def connect(self) -> None:
-        """Connect to the broker and load the rules of the symbols."""
+    async def connect(self, feed: Feed) -> tuple[str, ...]:
+        """Connect to the broker and load the rules of the symbols.
+
+        Args:
+            feed: tells a simulated venue without instruments what its data say about lots and ticks.
+
+        Returns:
+            the symbols whose lot nobody knows: the venue trades them in lots of 1.
+        """
+        derived: Mapping[str, Instrument] = {}
+        if guesses := getattr(self.broker, "guesses", False):
+            derived = await instruments_of(feed)
+            derive: Callable[[Mapping[str, Instrument]], None] = getattr(self.broker, "derive")  # noqa: B009
+            derive(derived)
         self.instruments = await self.broker.connect(self._symbols)
+        return tuple(symbol for symbol in self._symbols if guesses and symbol not in derived)
 
     async def taken_up(self) -> Decision | None:
         """Settle the uncertain effects of earlier attempts at this step; return their decision, or None."""

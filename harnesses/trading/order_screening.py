@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from decimal import Decimal
+from decimal import Decimal, localcontext
 
 from attrs import evolve, frozen
 
-from harnesses.trading.market.instruments import Instrument
+from harnesses.trading.market.instruments import EXACT, Instrument
 from harnesses.trading.market.orders import ONE, ZERO, Order, OrderKind, Side, Source
 from harnesses.trading.risk import Limits, Risk, RiskState, is_stale
 
@@ -130,6 +130,8 @@ def screen(
     allowed: list[Wanted] = []
     refused: list[Refusal] = []
     known = dict(exposures)
+    payable = cash
+    """What the venue would take for orders, with its charges."""
     orders = sorted(wanted, key=lambda one: one.order.side is not Side.SELL)
     stopped = {one.order.symbol for one in orders if one.source is Source.RISK}
     for one in orders:
@@ -142,9 +144,10 @@ def screen(
             reason = "it is being sold already, because of a limit"
         units = ZERO
         if not reason and exposure is not None:
-            units, reason = _possible(order, limits, exposure, cash, risk.equity)
+            units, reason = _possible(order, limits, exposure, (cash, payable), risk.equity)
             known[order.symbol] = _after(exposure, order, units)
             cash += _change(order, units, exposure)
+            payable += _payment(order, units, exposure)
             if units:
                 allowed.append(evolve(one, order=evolve(order, units=units)))
         if reason:
@@ -183,11 +186,21 @@ def _malformed(order: Order) -> str:
     return ""
 
 
-def _possible(order: Order, limits: Limits, exposure: Exposure, cash: Decimal, equity: Decimal) -> tuple[Decimal, str]:
-    """Return the units that may be traded, rounded to the instrument, and why they are fewer than wanted."""
-    units, reason = _within(order, limits, exposure, cash, equity)
+def _possible(
+    order: Order, limits: Limits, exposure: Exposure, cash: tuple[Decimal, Decimal], equity: Decimal
+) -> tuple[Decimal, str]:
+    """Return the units that may be traded, rounded to the instrument, and why they are fewer than wanted.
+
+    Args:
+        cash: without and with the venue's charges for the orders before.
+    """
+    units, reason = _within(order, limits, exposure, cash[0], equity)
     instrument = exposure.instrument
     rounded = instrument.round_units(units)
+    if order.side is Side.BUY and rounded > 0:
+        payable = instrument.affordable(max(cash[1], ZERO), _filled_at(order, exposure))
+        if payable < rounded:
+            rounded, reason = payable, f"cash for only {_text(payable)} units with fees and slippage"
     if not rounded:
         return ZERO, reason or f"{units:f} units are less than a lot of {instrument.lot:f}"
     if rounded < instrument.min_units:
@@ -220,6 +233,15 @@ def _cost(order: Order, exposure: Exposure) -> Decimal:
     return order.limit_price or order.stop_price or exposure.price or ZERO
 
 
+def _filled_at(order: Order, exposure: Exposure) -> Decimal:
+    """Return the expected price of a unit, with slippage unless it is limited."""
+    price = _cost(order, exposure)
+    if order.kind is OrderKind.LIMIT:
+        return price
+    with localcontext(EXACT):
+        return exposure.instrument.taker_price(price, buys=order.side is Side.BUY)
+
+
 def _text(number: Decimal) -> str:
     return f"{round(number, 8).normalize():f}"
 
@@ -246,3 +268,14 @@ def _change(order: Order, units: Decimal, exposure: Exposure) -> Decimal:
     if order.side is Side.BUY:
         return -units * _cost(order, exposure)
     return units * _cost(order, exposure) if order.kind is OrderKind.MARKET else ZERO
+
+
+def _payment(order: Order, units: Decimal, exposure: Exposure) -> Decimal:
+    """Return what `_change` does, with the venue's charges."""
+    price, instrument = _filled_at(order, exposure), exposure.instrument
+    if order.side is Side.BUY:
+        return -instrument.cost(units, price)
+    if order.kind is not OrderKind.MARKET:
+        return ZERO
+    with localcontext(EXACT):
+        return units * price - min(instrument.charges.of(units, price), units * price)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from math import isfinite
 from typing import cast
 
 from harnesses.errors import HarnessMisuse
 from harnesses.trading.market.orders import Order
+from harnesses.trading.order_screening import Exposure
 from harnesses.trading.risk import Limits
 from harnesses.trading.strategies import Strategy
 
@@ -29,6 +31,23 @@ def check_seconds(period_s: object, patience_s: object) -> None:
         raise _misuse("period_s", "seconds above 0", period_s, "with 60 the feed is asked once a minute")
     if not (isinstance(patience_s, int | float) and patience_s >= 0):
         raise _misuse("patience_s", "seconds from 0 up", patience_s, "leave it out for 300")
+
+
+def check_lots(exposures: Iterable[Exposure], equity: Decimal) -> None:
+    """Raise `HarnessMisuse` if the whole account cannot buy the smallest order of a symbol.
+
+    Args:
+        exposures: at the first slice of the account; those without a price are not judged.
+    """
+    for one in exposures:
+        instrument, price = one.instrument, one.price
+        if price is None or one.units or instrument.cost(instrument.least_units, price) <= equity:
+            continue
+        raise HarnessMisuse(
+            f"TradingHarness: {instrument.symbol}: expected an account that can buy the smallest order, was {equity:.2f} for "
+            f"{instrument.least_units:f} at {price:f}; give the venue an instrument with a smaller lot, start with more cash, "
+            "or leave the symbol out"
+        )
 
 
 def orders_from(name: str, answer: object) -> Sequence[Order]:

@@ -38,7 +38,7 @@ from harnesses.trading.paper.paper_broker import PaperBroker
 from harnesses.trading.position_book import Book
 from harnesses.trading.risk import Limits, RiskState, assess, is_stale, limits_for, limits_from, watch
 from harnesses.trading.strategies import Strategy, StrategyAgent, rsi_strategy
-from harnesses.trading.trading_checks import check_parts, check_seconds, orders_from
+from harnesses.trading.trading_checks import check_lots, check_parts, check_seconds, orders_from
 
 
 class BooksDiffer(Waiting):
@@ -166,7 +166,8 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             BrokerUnavailable: the venue cannot be asked.
         """
         self._inbox.clear()
-        await self._desk.connect()
+        if unknown := ", ".join(await self._desk.connect(self._feed)):
+            self.log(f"{unknown}: traded in lots of 1: the feed does not say the lot; give the venue instruments")
         decision = await self._desk.taken_up()
         self._read_messages()
         book, adopting = self.state.book, any(command.do == Verb.ADOPT for command in self._inbox)
@@ -258,6 +259,8 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
 
     async def _step(self, turn: Turn) -> StepYield[MarketSlice | None, TradingOutput] | None:
         await self._look(turn)
+        if turn.market is not None and self.state.time is None:
+            check_lots(exposures(turn.state, self._desk.instruments, turn.market).values(), turn.state.equity)
         self._judge(turn)
         if not turn.is_news:
             return None

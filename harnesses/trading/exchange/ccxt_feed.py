@@ -6,15 +6,16 @@ Invariants: a bar is given only when it has ended by the venue's own clock; ever
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from harnesses.errors import HarnessMisuse
 from harnesses.trading.exchange.ccxt_client import CcxtClient, CcxtOptions
-from harnesses.trading.exchange.ccxt_translation import CallFailed
+from harnesses.trading.exchange.ccxt_translation import CallFailed, parse_instrument
 from harnesses.trading.market.bars import BadMarketData, Bar, MarketSlice, parse_bar
 from harnesses.trading.market.feed import FeedUnavailable
+from harnesses.trading.market.instruments import Instrument
 
 _PAGE = 500
 _MILLISECOND = timedelta(milliseconds=1)
@@ -60,6 +61,21 @@ class CcxtFeed:
     def bar_s(self) -> float:
         """Length of a bar in seconds; the age of the first slice is judged by it."""
         return self._period_ms / 1000
+
+    async def instruments(self) -> Mapping[str, Instrument]:
+        """Return the exchange's rules for the symbols, for a simulated venue that trades on this feed.
+
+        Raises:
+            FeedUnavailable: the exchange does not answer.
+        """
+        try:
+            await self._client.get_ready()
+        except CallFailed as error:
+            raise FeedUnavailable(f"ccxt:{self._client.exchange} does not provide its markets: {error.text}") from error
+        known = self._client.markets
+        return {
+            symbol: parse_instrument(known[symbol], self._client.precision_mode) for symbol in self.symbols if symbol in known
+        }
 
     async def next_slice(self, after: datetime | None) -> MarketSlice | None:
         if self._given is not None and self._given[0] == after:

@@ -16,6 +16,7 @@ from trio.lowlevel import checkpoint, current_clock
 from harnesses.errors import HarnessMisuse
 from harnesses.trading.feeds.bar_files import add_splits, existing, read_bars
 from harnesses.trading.market.bars import BadMarketData, Bar, MarketSlice
+from harnesses.trading.market.instruments import Instrument, lot_of
 
 _NEVER = datetime(1, 1, 1, tzinfo=UTC)
 
@@ -57,6 +58,7 @@ class ReplayFeed:
             MarketSlice(time.astimezone(UTC), {symbol: bars[symbol][time] for symbol in bars if time in bars[symbol]})
             for time in self._times
         ]
+        self._instruments: Mapping[str, Instrument] | None = None
         self._endless = endless
         self._speed = speed
         self._anchor: _Anchor | None = None
@@ -99,6 +101,17 @@ class ReplayFeed:
         other = copy(self)
         other._anchor, other._played = None, self._first
         return other
+
+    async def instruments(self) -> Mapping[str, Instrument]:
+        """Return what the recording says about lots: 1 where all volumes are whole, else the decimals of the volumes."""
+        await checkpoint()
+        if self._instruments is None:
+            volumes = {
+                symbol: (bar.volume for slice in self._slices if (bar := slice.bars.get(symbol)) is not None)
+                for symbol in self.symbols
+            }
+            self._instruments = {symbol: Instrument(symbol, lot=lot_of(found)) for symbol, found in volumes.items()}
+        return self._instruments
 
     async def next_slice(self, after: datetime | None) -> MarketSlice | None:
         await checkpoint()

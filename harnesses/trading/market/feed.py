@@ -6,7 +6,7 @@ harness resumed a week later, over data that has grown since, continues with the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -14,6 +14,7 @@ import trio
 
 from harnesses.errors import OrchestratorError
 from harnesses.trading.market.bars import BadMarketData, MarketSlice
+from harnesses.trading.market.instruments import Instrument
 
 
 class FeedUnavailable(OrchestratorError):
@@ -46,6 +47,16 @@ class Feed(Protocol):
     def now(self) -> datetime:
         """Return the time by the feed's own clock, which the stale data guard compares with the last slice."""
         ...
+
+
+async def instruments_of(feed: Feed) -> Mapping[str, Instrument]:
+    """Return the rules that a feed derives from its data, by symbol; empty for a feed without a method `instruments`.
+
+    Raises:
+        FeedUnavailable: the feed has to ask its source, which does not answer.
+    """
+    instruments: Callable[[], Awaitable[Mapping[str, Instrument]]] | None = getattr(feed, "instruments", None)
+    return {} if instruments is None else await instruments()
 
 
 _ANSWER_S = 15.0

@@ -14,7 +14,7 @@ from typing import Literal, cast
 from attrs import field, frozen
 
 from harnesses.errors import HarnessMisuse
-from harnesses.trading.market.instruments import EXACT, Instrument, to_grain
+from harnesses.trading.market.instruments import EXACT, Charges, Instrument, to_grain
 from harnesses.trading.market.orders import ONE, ZERO, Fill, OrderReport, OrderStatus, PlacedOrder, Side, make_exact
 
 _BASIS_POINTS = Decimal(10_000)
@@ -50,7 +50,7 @@ class Rules:
     """The trading rules of a simulated venue."""
 
     instruments: Mapping[str, Instrument] | None = None
-    """All instruments by symbol; None allows any symbol, in lots of 1, without a tick."""
+    """All instruments by symbol; None allows any symbol, with the rules in `derived`, else in lots of 1, without a tick."""
     fees: Fees = Fees()
     slippage_bps: Decimal = ZERO
     """Slippage of a taker, in basis points (1/10,000); then rounded to the tick, against the taker."""
@@ -58,6 +58,8 @@ class Rules:
     """Maximum fraction of a bar's volume that may be filled in it; None for no limit."""
     fill_at: Literal["close", "next_open"] = "close"
     """Fill price of a market order: the last close, at once, or the open of the next bar."""
+    derived: Mapping[str, Instrument] = field(factory=dict[str, Instrument])
+    """By symbol, what the data say about lot and tick; used without instruments."""
 
     def __attrs_post_init__(self) -> None:
         fees = cast(object, self.fees)
@@ -78,8 +80,14 @@ class Rules:
 
     def instrument(self, symbol: str) -> Instrument:
         """Return the rules for a symbol."""
-        known = None if self.instruments is None else self.instruments.get(symbol)
-        return known or Instrument(symbol)
+        known = self.derived if self.instruments is None else self.instruments
+        return known.get(symbol) or Instrument(symbol)
+
+    @property
+    def charges(self) -> Charges:
+        """What an order costs in cash beside its price."""
+        fees = self.fees
+        return Charges(fees.rate, fees.minimum, fees.per_unit, self.slippage_bps / _BASIS_POINTS)
 
     def taker_price(self, symbol: str, side: Side, price: Decimal) -> Decimal:
         """Return the price a taker gets when the market is at `price`, within `EXACT`."""

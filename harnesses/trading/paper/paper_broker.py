@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 from weakref import WeakValueDictionary
 
+from attrs import evolve
 from trio.lowlevel import checkpoint
 
 from harnesses.errors import HarnessMisuse, one_of
@@ -31,7 +32,7 @@ class PaperBroker:
 
     Args:
         cash: initial cash. An existing file keeps its own.
-        instruments: all of the venue's, by symbol; None allows any symbol, in lots of 1, without a tick.
+        instruments: all of the venue's, by symbol. None allows any symbol: lot and tick come from the feed, see `derive`.
         slippage_bps: slippage of a market order, in basis points (1/10,000).
         max_share: maximum fraction of a bar's volume that may be filled in it.
         fill_at: fill price of a market order, "close" or "next_open".
@@ -83,13 +84,27 @@ class PaperBroker:
         """Release the file."""
         self._ledger.close()
 
+    def derive(self, instruments: Mapping[str, Instrument]) -> None:
+        """Use the rules that a feed derives from its data. Has no effect on a venue with instruments of its own.
+
+        A symbol that the feed says nothing about trades in lots of 1, at unrounded prices.
+        """
+        if self.rules.instruments is None:
+            self.rules = evolve(self.rules, derived=dict(instruments))
+
+    @property
+    def guesses(self) -> bool:
+        """Whether lots and ticks are derived, because the venue has no instruments."""
+        return self.rules.instruments is None
+
     async def connect(self, symbols: Sequence[str]) -> Mapping[str, Instrument]:
         await checkpoint()
         for symbol in symbols:
             if not self.rules.has(symbol):
                 known = one_of(self.rules.instruments or (), "it has no instruments; add some")
                 raise HarnessMisuse(f"paper venue {self.name}: it has no symbol {symbol!r}: {known}")
-        return {symbol: self.rules.instrument(symbol) for symbol in symbols}
+        charges = self.rules.charges
+        return {symbol: evolve(self.rules.instrument(symbol), charges=charges) for symbol in symbols}
 
     async def observe(self, market: MarketSlice) -> None:
         await checkpoint()

@@ -61,11 +61,11 @@ async def test_it_is_what_the_calls_would_make(tmp_path: Path, autojump_clock: o
 
 
 async def test_cash_alone_is_that_of_the_paper_broker(tmp_path: Path, autojump_clock: object) -> None:
-    harness = make(tmp_path, cash="77.5")
+    harness = make(tmp_path, cash="777.5")
 
     await harness.run()
 
-    assert harness.state.equity == Decimal("77.5")
+    assert harness.state.equity == Decimal("777.5")
 
 
 async def test_a_function_says_what_only_code_can(

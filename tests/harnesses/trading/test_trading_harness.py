@@ -38,6 +38,7 @@ from harnesses.trading import (
     VenueAccount,
     rsi_strategy,
 )
+from harnesses.trading.market.instruments import Charges
 from tests.benchmarks.trading import backtest
 
 FIRST = datetime(2000, 3, 1, tzinfo=UTC)
@@ -155,10 +156,15 @@ async def test_an_order_that_the_limits_forbid_is_recorded_with_the_reason(autoj
     assert (refusal.by, refusal.source, refusal.reason) == (Source.RISK, Source.STRATEGY, "only 0 units available to sell")
 
 
+class Secretive(PaperBroker):
+    """A venue that does not tell its fees."""
+
+    async def connect(self, symbols):
+        return {symbol: evolve(one, charges=Charges()) for symbol, one in (await super().connect(symbols)).items()}
+
+
 async def test_an_order_that_the_venue_refuses_is_recorded_with_its_reason_and_the_harness_goes_on(autojump_clock):
-    harness = await ran(
-        feed([100, 100]), PaperBroker(Decimal(1000), fees=Fees(Decimal("0.1"))), plan(d0=[order(Side.BUY, 10)])
-    )
+    harness = await ran(feed([100, 100]), Secretive(Decimal(1000), fees=Fees(Decimal("0.1"))), plan(d0=[order(Side.BUY, 10)]))
 
     (refusal,) = harness.step_history[1].output.refused
     assert (refusal.by, "cash: expected at most 1000" in refusal.reason) == (Source.VENUE, True)
@@ -204,9 +210,9 @@ async def test_the_agent_gets_the_constraints_and_the_market(autojump_clock):
         seen.append((run.constraints, run.input.time, run.input.cash, run.step_number))
         return []
 
-    await ran(feed([100]), strategy=Strategy(Agent(run)), cash=Decimal(5), constraints={"max_drawdown": "0.2"})
+    await ran(feed([100]), strategy=Strategy(Agent(run)), cash=Decimal(500), constraints={"max_drawdown": "0.2"})
 
-    assert seen == [({"max_drawdown": "0.2"}, FIRST, Decimal(5), 2)]
+    assert seen == [({"max_drawdown": "0.2"}, FIRST, Decimal(500), 2)]
 
 
 def test_a_limit_in_the_constraints_is_enforced_and_checked():
