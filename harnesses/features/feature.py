@@ -99,6 +99,8 @@ class Standing:
     """How often it passed and was later found not to pass."""
     verified_at: int = 0
     """Version of the whole work at which a validator last saw it pass."""
+    blocked_at: int | None = None
+    """Version of the whole work at which it was last judged, if its failures blocked it; None if a person has blocked it."""
     last_failure: str | None = None
     """Why the last try failed, or why it was set back or blocked; included in the next prompt."""
     session: str | None = None

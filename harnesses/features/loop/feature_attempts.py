@@ -20,7 +20,7 @@ from attrs import define, field, frozen
 from harnesses.effects.effect import Effect, NotDone
 from harnesses.errors import BudgetExhausted, HarnessError, Stopping, Waiting
 from harnesses.features.errors import ChatFailed, FeatureError, MemoryFailed, ValidationFailed
-from harnesses.features.feature import Feature, Standing, TurnResult, Verdict
+from harnesses.features.feature import Feature, FeatureStatus, Standing, TurnResult, Verdict
 from harnesses.features.feature_prompts import assignment
 from harnesses.features.feature_record import Assignment, FeatureState, IterationKind, IterationStatus
 from harnesses.features.loop.feature_steps import StepDraft
@@ -215,7 +215,7 @@ class FeatureAttempts:
     # rechecks
 
     async def recheck(self, id: str) -> StepDraft:
-        """Check whether a passing feature still passes."""
+        """Check whether a passing feature still passes, or a blocked one passes now."""
         opens = self._state.run is None
         if opens and (refused := await self._begin()) is not None:
             return refused
@@ -227,9 +227,11 @@ class FeatureAttempts:
             return self._interrupt(None, describe_error(error), then=error)
         if judged.verdict is None:
             return self._not_judged(IterationKind.RECHECK, id, judged, duration_s=judged.duration_s)
+        was_blocked = self._find(id)[1].status is FeatureStatus.BLOCKED
+        failed = IterationStatus.NOT_VALIDATED if was_blocked else IterationStatus.SET_BACK
         return StepDraft(
             kind=IterationKind.RECHECK,
-            status=IterationStatus.PASSED if judged.verdict.passed else IterationStatus.SET_BACK,
+            status=IterationStatus.PASSED if judged.verdict.passed else failed,
             state=finish_recheck(self._opened(), self.policy, id, judged.verdict, self.harness.now()),
             feature_id=id,
             verdict=judged.verdict,

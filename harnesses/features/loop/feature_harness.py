@@ -351,8 +351,9 @@ class FeatureHarness(BaseHarness[FeatureState, Iteration, IterationResult]):
                     state = close_run(self.state, status, note, self.now())
                     return StepDraft(kind=IterationKind.CLOSE, status=IterationStatus.DONE, state=state, note=note)
                 case Recheck(feature_id=feature_id):
+                    passed = any(one.id == feature_id and one.passes for one in self.state.features)
                     draft = await attempt.attempts.recheck(feature_id)
-                    if not await self._is_kept_for_later(draft, attempt.writer):
+                    if not passed or not await self._is_kept_for_later(draft, attempt.writer):
                         return draft
                 case Turn(feature_id=feature_id, attempt=turn):
                     return await attempt.attempts.turn(feature_id, turn)

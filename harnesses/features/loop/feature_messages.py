@@ -1,6 +1,7 @@
 """Messages with which people control a running feature harness.
 
     {"unblock": "id"}                                  the feature becomes pending again, with all its tries
+    {"unblock": "*"}                                   so does every blocked feature
     {"block": "id", "reason": "…"}                     the feature is no longer worked
     {"prompt": {"feature": "id", "text": "…"}}         sets the feature's prompt, of at most 20,000 characters; without text,
                                                        restores the default prompt
@@ -19,6 +20,7 @@ from attrs import define, evolve, field
 
 from harnesses.features.agent_text import one_line
 from harnesses.features.errors import InvalidRequest
+from harnesses.features.feature import FeatureStatus
 from harnesses.features.feature_record import FeatureState
 from harnesses.features.loop.feature_workplace import Workplace
 from harnesses.features.planning.state_changes import block, unblock
@@ -26,7 +28,10 @@ from harnesses.features.run_policy import RunPolicy
 
 MAX_PROMPT = 20_000
 """Maximum characters of a prompt set by message, because it is part of the state."""
-_KNOWN = 'expected {"unblock": "id"}, {"block": "id", "reason": "…"} or {"prompt": {"feature": "id", "text": "…"}}'
+_KNOWN = (
+    'expected {"unblock": "id"}, {"unblock": "*"}, '
+    '{"block": "id", "reason": "…"} or {"prompt": {"feature": "id", "text": "…"}}'
+)
 _MAX_MESSAGES = 100
 """Maximum messages processed in one step."""
 
@@ -85,6 +90,8 @@ def follow_message(state: FeatureState, policy: RunPolicy, order: object, now: d
 
 def _follow(state: FeatureState, policy: RunPolicy, order: object, now: datetime) -> tuple[FeatureState, str]:
     match _plain(order):
+        case {"unblock": "*", **rest} if not rest and not any(one.feature_id == "*" for one in state.standings):
+            return _unblock_all(state, now)
         case {"unblock": str(id), **rest} if not rest:
             _look_up(state, id)
             return unblock(state, id, now), f"feature {id} is unblocked"
@@ -102,6 +109,15 @@ def _follow(state: FeatureState, policy: RunPolicy, order: object, now: datetime
         case _:
             pass
     raise InvalidRequest(f"unknown message: {_KNOWN}")
+
+
+def _unblock_all(state: FeatureState, now: datetime) -> tuple[FeatureState, str]:
+    ids = [one.feature_id for one in state.standings if one.status is FeatureStatus.BLOCKED]
+    if not ids:
+        raise InvalidRequest("no feature is blocked: expected a blocked one to unblock, was none; leave it")
+    for id in ids:
+        state = unblock(state, id, now)
+    return state, f"{len(ids)} features are unblocked" if len(ids) > 1 else f"feature {ids[0]} is unblocked"
 
 
 def _plain(value: object) -> dict[str, object]:

@@ -2,7 +2,8 @@
 
     move      when                                                                  result
     Turn      a feature can be worked                                               one try at it
-    Recheck   a passing feature has not been seen to pass since the work changed    a verdict on it
+    Recheck   a passing feature has not been seen to pass since the work changed,
+              or a blocked one in a repository was not judged since                 a verdict on it
     Close     the run has ended                                                     the hand-off
     Wait      everything left is blocked, or depends on blocked features            a person decides
     Done      nothing is left                                                       the end
@@ -39,6 +40,8 @@ class ProgressCounts:
     blocked: tuple[str, ...]
     stale: tuple[Standing, ...]
     """Passing features that have not been seen to pass at the current version of the work."""
+    anew: tuple[str, ...]
+    """Ids of features in a repository that their failures have blocked, and that were not judged since the work changed."""
     gate: bool
     """Whether there are required features, and each of them passes by a verdict."""
 
@@ -65,6 +68,8 @@ def count_progress(state: FeatureState) -> ProgressCounts:
     waiting: list[str] = []
     blocked: list[str] = []
     stale: list[Standing] = []
+    anew: list[str] = []
+    has_tree = state.manifest is not None and state.manifest.last_known_good_commit is not None
     required = proven = 0
     for feature, standing in zip(state.features, state.standings, strict=True):
         required += feature.required
@@ -75,11 +80,13 @@ def count_progress(state: FeatureState) -> ProgressCounts:
                 stale.append(standing)
         elif standing.status is _BLOCKED:
             blocked.append(feature.id)
+            if has_tree and standing.blocked_at is not None and standing.blocked_at < state.version:
+                anew.append(feature.id)
         elif not feature.depends_on or passing.issuperset(feature.depends_on):
             workable[feature.id] = standing
         else:
             waiting.append(feature.id)
-    return ProgressCounts(workable, tuple(waiting), tuple(blocked), tuple(stale), proven == required > 0)
+    return ProgressCounts(workable, tuple(waiting), tuple(blocked), tuple(stale), tuple(anew), proven == required > 0)
 
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
@@ -104,7 +111,7 @@ class Turn:
 
 @frozen
 class Recheck:
-    """Recheck a passing feature."""
+    """Recheck a passing feature, or one that its failures have blocked."""
 
     feature_id: str
     opens: bool = False
@@ -149,7 +156,7 @@ def next_move(state: FeatureState, policy: RunPolicy, selector: FeatureSelector)
     survey, opens = count_progress(state), state.run is None
     if opens and (survey.gate or survey.all_pass) and not (policy.recheck_all_at_end and survey.stale):
         return Done()
-    if opens and survey.stuck:
+    if opens and survey.stuck and not survey.anew:
         return _wait(state, survey)
     run = next_run(state)
     hand = _in_hand(survey, policy, run)
@@ -157,7 +164,7 @@ def next_move(state: FeatureState, policy: RunPolicy, selector: FeatureSelector)
     if (end := _end(survey, policy, run, limit)) is not None:
         return end
     if limit is not None or not survey.workable:
-        return Recheck(most_at_risk(state)[0], opens)
+        return Recheck((*survey.anew, *most_at_risk(state))[0], opens)
     chosen = hand or _select(state, survey, selector)
     if chosen.turns == 0 and run.rechecked < policy.recheck_sample and survey.stale:
         return Recheck(most_at_risk(state)[0], opens)
@@ -185,7 +192,7 @@ def ending(state: FeatureState, policy: RunPolicy) -> Close | None:
 def stuck(state: FeatureState) -> Wait | None:
     """Return what a person must decide; None if the list is complete, or a feature can be worked."""
     survey = count_progress(state)
-    return _wait(state, survey) if survey.stuck else None
+    return _wait(state, survey) if survey.stuck and not survey.anew else None
 
 
 def next_run(state: FeatureState, now: datetime = _LONG_AGO) -> RunCounts:
@@ -230,6 +237,8 @@ def _end(survey: ProgressCounts, policy: RunPolicy, run: RunCounts, limit: str |
     """
     if survey.workable and limit is None:
         return None
+    if survey.anew and not survey.workable and not survey.gate:
+        return None
     if survey.gate or survey.all_pass:
         note = (
             "completion gate satisfied" if survey.gate else "all features pass, none is required: the list is never complete"
@@ -262,6 +271,7 @@ def _select(state: FeatureState, survey: ProgressCounts, selector: FeatureSelect
 def _wait(state: FeatureState, survey: ProgressCounts) -> Wait:
     behind = f", and {_list_ids(survey.waiting)} cannot be worked before they pass" if survey.waiting else ""
     order = json.dumps({"unblock": survey.blocked[0]}, ensure_ascii=False) if survey.blocked else "an order"
+    order += ' or {"unblock": "*"}' if len(survey.blocked) > 1 else ""
     reason = (
         f"blocked: {_list_ids(survey.blocked)}{behind}: expected a feature that can be worked, was none; "
         f"see why, then send {order} and start again{_last_failure(state, survey)}"

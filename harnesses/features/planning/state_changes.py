@@ -71,7 +71,7 @@ def finish_turn(
     if verdict is not None and verdict.passed:
         return _accept(state, policy, at, run, tried, result, verdict, commit, now)
     why = last_part(error if verdict is None else verdict.evidence)  # type: ignore[arg-type]
-    failed = _count_failure(tried, policy, why)
+    failed = _count_failure(tried, policy, why, state.version)
     state = _replace(evolve(state, run=run), at, failed, passes=False)
     what = "the agent failed" if verdict is None else "not validated"
     state = add_progress(state, f"feature {feature_id}: {what} (try {turns}){_because(why)}", now)
@@ -84,9 +84,11 @@ def finish_turn(
 
 
 def finish_recheck(state: FeatureState, policy: RunPolicy, feature_id: str, verdict: Verdict, now: datetime) -> FeatureState:
-    """Return the state after a recheck: the feature still passes, or it is set back to pending."""
+    """Return the state after a recheck: the feature still passes, or it is set back to pending; a blocked one may pass now."""
     run, at = _require_run(state), place_of(state, feature_id)
     before = state.standings[at]
+    if before.status is FeatureStatus.BLOCKED:
+        return _judged_anew(state, policy, at, verdict, now)
     state = evolve(state, run=evolve(run, rechecked=run.rechecked + 1))
     if verdict.passed:
         passed = evolve(before, verified_at=state.version, evidence=_shorten_verdict(verdict))
@@ -99,6 +101,7 @@ def finish_recheck(state: FeatureState, policy: RunPolicy, feature_id: str, verd
         status=FeatureStatus.BLOCKED if blocked else FeatureStatus.PENDING,
         turns=0,
         set_backs=set_backs,
+        blocked_at=state.version if blocked else None,
         last_failure=why,
         evidence=_shorten_verdict(verdict),
     )
@@ -107,6 +110,25 @@ def finish_recheck(state: FeatureState, policy: RunPolicy, feature_id: str, verd
     what = "is blocked, as it was set back too often" if blocked else "is set back"
     state = add_progress(state, f"feature {feature_id}: does not pass any more and {what}{_because(why)}", now)
     return _close_if_over(state, policy, now)
+
+
+def _judged_anew(state: FeatureState, policy: RunPolicy, at: int, verdict: Verdict, now: datetime) -> FeatureState:
+    """Return the state after a verdict on a blocked feature, at work that has changed since it was blocked."""
+    before, run = state.standings[at], _require_run(state)
+    if not verdict.passed:
+        still = evolve(before, blocked_at=state.version, last_failure=last_part(verdict.evidence))
+        return _close_if_over(_replace(state, at, still), policy, now)
+    passed = evolve(
+        before,
+        status=FeatureStatus.PASSED,
+        verified_at=state.version,
+        blocked_at=None,
+        last_failure=None,
+        evidence=_shorten_verdict(verdict),
+    )
+    run = evolve(run, validated=_move_to_end(run.validated, before.feature_id))
+    state = _replace(evolve(state, run=run), at, passed, passes=True)
+    return _close_if_over(add_progress(state, f"feature {before.feature_id}: passes now, after other work", now), policy, now)
 
 
 def interrupt_run(state: FeatureState, feature_id: str | None, now: datetime, why: str = "") -> FeatureState:
@@ -144,7 +166,7 @@ def unblock(state: FeatureState, feature_id: str, now: datetime) -> FeatureState
         InvalidRequest: there is no such feature, or it is not blocked.
     """
     at = _find_with_status(state, feature_id, FeatureStatus.BLOCKED, "unblock")
-    standing = evolve(state.standings[at], status=FeatureStatus.PENDING, turns=0, set_backs=0)
+    standing = evolve(state.standings[at], status=FeatureStatus.PENDING, turns=0, set_backs=0, blocked_at=None)
     return add_progress(_replace(state, at, standing), f"feature {feature_id}: unblocked by message", now)
 
 
@@ -216,12 +238,12 @@ def _accept(
     return _close_if_over(add_progress(state, f"feature {tried.feature_id}: validated (try {tried.turns})", now), policy, now)
 
 
-def _count_failure(tried: Standing, policy: RunPolicy, why: str) -> Standing:
+def _count_failure(tried: Standing, policy: RunPolicy, why: str, version: int) -> Standing:
     if tried.turns < policy.tries_per_feature:
         return evolve(tried, last_failure=why)
     if policy.on_exhausted is OnExhausted.STOP:
         return evolve(tried, last_failure=why, turns=0)
-    return evolve(tried, last_failure=why, status=FeatureStatus.BLOCKED)
+    return evolve(tried, last_failure=why, status=FeatureStatus.BLOCKED, blocked_at=version)
 
 
 def _close_if_over(state: FeatureState, policy: RunPolicy, now: datetime) -> FeatureState:

@@ -15,6 +15,7 @@ from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature, Verdict
 from harnesses.features.feature_record import Assignment
 from harnesses.features.health_checks import NoHealthCheck
+from harnesses.features.run_policy import FailFast, RunPolicy
 from orchestrator import Orchestrator
 from orchestrator.history import fork
 from orchestrator.store.in_memory.memory_store import MemoryStore
@@ -51,6 +52,34 @@ async def test_what_is_proven_is_merged(tmp_path: Path) -> None:
     assert git(user, "show", "main:two.txt") == "right"
     assert harness.state.manifest is not None
     assert git(user, "rev-parse", "main") == harness.state.manifest.last_known_good_commit
+
+
+async def test_a_feature_that_others_have_repaired_does_not_stay_blocked(tmp_path: Path) -> None:
+    user, asked = make_repository(tmp_path / "user.git", bare=True), list[str]()
+
+    def deed(assignment: Assignment, tree: Path) -> None:
+        asked.append(assignment.feature.id)
+        if assignment.feature.id == "two":
+            for id in ("one", "two"):
+                (tree / f"{id}.txt").write_text("right")
+        else:
+            (tree / "one.txt").write_text("wrong")
+
+    check, policy = ShellCheck(), RunPolicy(mode="unlimited_batch", fail_fast=FailFast(on_validation_failure=False))
+    harness = CodingHarness(
+        user,
+        agent(deed),
+        features("one", "two"),
+        check,
+        workspace=tmp_path / "space",
+        health_check=NoHealthCheck(),
+        policy=policy,
+    )
+
+    end = await run_to_end(harness)
+
+    assert (str(end.outcome), asked) == ("completed", ["one", "two"])
+    assert "passes now, after other work" in " ".join(entry.summary for entry in harness.state.progress)
 
 
 async def test_a_failed_try_is_left_on_its_branch_and_the_next_starts_clean(tmp_path: Path) -> None:

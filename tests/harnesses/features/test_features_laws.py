@@ -91,7 +91,9 @@ def test_a_feature_passes_by_a_verdict_that_passed_and_by_nothing_else(
             one.id for one in moment.before.features if one.passes
         }
 
-        assert gained <= ({moment.move.feature_id} if isinstance(moment.move, Turn) and moment.word == PASS else set())
+        assert gained <= (
+            {moment.move.feature_id} if isinstance(moment.move, Turn | Recheck) and moment.word == PASS else set()
+        )
         for one, standing in zip(moment.after.features, moment.after.standings, strict=True):
             assert one.id == standing.feature_id
             assert one.passes == (standing.status is FeatureStatus.PASSED)
@@ -234,7 +236,10 @@ def test_a_feature_that_never_passes_starves_only_those_that_depend_on_it(
     )
 
     state, _ = played(
-        begun(*listed), policy, lambda move: FAIL if isinstance(move, Turn) and move.feature_id in bad else PASS, most=500
+        begun(*listed),
+        policy,
+        lambda move: FAIL if isinstance(move, Turn | Recheck) and move.feature_id in bad else PASS,
+        most=500,
     )
 
     needs = {one.id: one.depends_on for one in listed}

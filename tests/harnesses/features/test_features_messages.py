@@ -48,6 +48,20 @@ async def test_an_unblocked_feature_has_all_its_tries_again(autojump_clock):
     assert second.state.standings[1].tries == 4
 
 
+async def test_a_star_unblocks_every_blocked_feature(autojump_clock):
+    store = MemoryStore()
+    first = harness(validator=Judge(a=4, b=4))
+    await run_to_end(first, store=store)
+    blocked = [one.feature_id for one in first.state.standings if one.status is FeatureStatus.BLOCKED]
+
+    second = harness(validator=Judge(a=4, b=4))
+    end = await run_to_end(second, store=store, messages=[{"unblock": "*"}, {"unblock": "*"}])
+
+    assert (blocked, end.outcome.kind) == (["a", "b"], "completed")
+    notes = [step.output.note for step in second.step_history]
+    assert any("2 features are unblocked" in note and "no feature is blocked" in note for note in notes)
+
+
 async def test_a_prompt_by_order_is_of_that_feature_alone_and_lasts_over_a_restart(autojump_clock):
     store, worker = MemoryStore(), Worker()
     order = {"prompt": {"feature": "b", "text": "only this"}}

@@ -71,6 +71,35 @@ def test_a_feature_whose_tries_are_used_up_does_not_keep_others_from_being_worke
     assert state.runs[-1].status is RunStatus.FAILED
 
 
+def test_a_blocked_feature_is_judged_anew_once_when_the_work_has_changed() -> None:
+    state, moves = played(begun("a", "b", "c"), unlimited(recheck_sample=0), lambda move: _only("b", move))
+    assert moves[:4] == [Turn("a", 1, 1, opens=True), Turn("b", 1, 1), Turn("c", 1, 1), Recheck("a")]
+    assert len(moves) == 5
+    assert isinstance(moves[-1], Wait)
+    assert '{"unblock": "*"}' in moves[-1].reason
+
+    state = changes.unblock(state, "a", NOW)
+    state, moves = played(state, unlimited(recheck_sample=0), lambda move: PASS)
+    assert Recheck("c") in moves
+    assert isinstance(moves[-1], Done)
+    assert all(one.passes for one in state.features)
+
+
+@pytest.mark.parametrize("how", ["by a person", "by an earlier version", "without a repository"])
+def test_a_blocked_feature_is_left_alone(how: str) -> None:
+    state, _ = played(begun("a", "b"), unlimited(), [FAIL])
+    if how == "by a person":
+        state = changes.block(changes.unblock(state, "a", NOW), unlimited(), "a", "not now", NOW)
+    elif how == "by an earlier version":
+        state = evolve(state, standings=(evolve(state.standings[0], blocked_at=None), state.standings[1]))
+    else:
+        assert state.manifest is not None
+        state = evolve(state, manifest=evolve(state.manifest, last_known_good_commit=None))
+    _, moves = played(state, unlimited(recheck_all_at_end=False), lambda move: PASS)
+    assert not [move for move in moves if isinstance(move, Recheck) and move.feature_id == "a"]
+    assert isinstance(moves[-1], Wait)
+
+
 def test_a_feature_is_judged_anew_before_each_new_one_and_all_are_at_the_end() -> None:
     _, moves = played(begun("a", "b", "c"), unlimited(), lambda move: PASS)
 
