@@ -116,6 +116,12 @@ class Handle(Generic[HandleStateT, HandleInputT, HandleOutputT]):
         """How the harness ended; None while it has not ended."""
         return self._child.outcome
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was told to stop, or has ended."""
+        orders = self._child.orders
+        return self.outcome is not None or (orders.stopping is not None and orders.then is None)
+
     async def wait(self) -> Outcome:
         """Wait until the harness has ended, and return its outcome."""
         return await self._child.wait_done()

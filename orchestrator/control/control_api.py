@@ -153,14 +153,15 @@ class Api:
             return refusal(
                 409, f"harness {name!r} has ended ({handle.status.value}): expected one that runs; `{hint}` runs it"
             )
-        done = False
+        done, was_stopping = False, handle.is_stopping
         with trio.move_on_after(_WAIT_S):
             await _give_order(handle, verb, grace_s)
             if is_hard and self.restart is not None:
                 # The next attempt begins paused.
                 handle = await self.restart(name, grace_s)
             done = True
-        return answered(200 if done else 202, {**_fields(handle), "done": done})
+        changed = {"changed": not was_stopping} if verb == "stop" else {}
+        return answered(200 if done else 202, {**_fields(handle), **changed, "done": done})
 
     async def _limits(self, name: str, request: Request) -> Response:
         """Set time limits of a harness, and return those in force."""

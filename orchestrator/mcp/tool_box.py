@@ -17,7 +17,7 @@ from harnesses.errors import near
 from orchestrator.control.control_server import Request
 from orchestrator.errors import OrchestratorError, StoreError, UsageError
 from orchestrator.mcp.shown_answers import Metadata, page_of, part_at
-from orchestrator.mcp.supervision_tools import BY, READS, STORE, Tool
+from orchestrator.mcp.supervision_tools import BY, ORDERS, READS, STORE, Tool
 from orchestrator.mcp.tool_arguments import Argument, input_schema, read_arguments
 from orchestrator.operating.order_records import record_order
 from orchestrator.text.json_text import json_line
@@ -109,7 +109,7 @@ class ToolBox:
                 return self._shown(self._open().stores(), 0)
             tool = self.tools.get(name)
             if tool is None:
-                raise UsageError(f"no tool {name!r:.100}: expected one of {', '.join(self.tools)}{near(name, self.tools)}")
+                raise UsageError(_not_here(name, self.tools))
             return self._call(tool, read_arguments(name, self.arguments(tool), given))
         except (UsageError, StoreError) as error:
             return Called(one_line(str(error), 2000), is_error=True)
@@ -172,6 +172,19 @@ _STORES: dict[str, Any] = {
     "input_schema": input_schema(()),
     "annotations": {"read_only_hint": True, "destructive_hint": False, "open_world_hint": False},
 }
+
+
+def _not_here(name: str, tools: Mapping[str, Tool]) -> str:
+    """Return that there is no such tool, or which option of the command would allow it."""
+    content = next((tool for tool in READS if tool.name == name), None)
+    order = next((tool for tool in ORDERS if tool.name == name), None)
+    known = f"expected one of {', '.join(tools)}"
+    if content is not None:
+        return f"{name} shows what agents wrote, and this server runs without --content: {known}; an operator can allow it"
+    if order is not None:
+        allows = f"--allow-orders {order.order}"
+        return f"{name} is an order, and this server runs without `{allows}`: {known}; an operator can allow it"
+    return f"no tool {name!r:.100}: {known}{near(name, tools)}"
 
 
 def _option(value: Any) -> str:

@@ -35,6 +35,7 @@ class SwitchTurned:
     """Of a harness, or `@all`."""
     on: bool
     said: Mapping[str, Any]
+    """Who has turned it, why and when; empty for one that was off already."""
     changed: bool = False
     seq: int | None = None
     """Of the record; None if there is none."""
@@ -66,7 +67,7 @@ def turn(store: str, name: str | None, *, on: bool, reason: str, by: str | None 
     if not changed:
         return SwitchTurned(target, on, {})
     seq, warnings = _record(store, name or "", {"on": on, "reason": reason, "by": said["by"]})
-    return SwitchTurned(target, on, said if on else {}, changed, seq, (*warnings, *_still_on(switch, on, target)))
+    return SwitchTurned(target, on, said, changed, seq, (*warnings, *_still_on(switch, on, target)))
 
 
 def _put_on(switch: KillSwitch, target: str, said: Mapping[str, str]) -> None:

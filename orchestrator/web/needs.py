@@ -16,7 +16,7 @@ _WORDS = {
     "blocked": "is blocked",
     "halted": "is halted",
     "hung": "takes much longer than usual over this step",
-    "interrupted": "is interrupted: its program is gone",
+    "interrupted": "is interrupted",
     "budget_spent": "has spent its budget",
 }
 _ORDERS = {

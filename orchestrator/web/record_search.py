@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+from typing import Any, cast
+
+import msgspec
 
 from orchestrator.log import json_line_of
+from orchestrator.records import HEADER
 from orchestrator.store.sqlite.sqlite_file import open_reader, translated
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.text.json_text import stamp_us
@@ -14,6 +18,8 @@ from orchestrator.text.json_text import stamp_us
 MOST_RECORDS = 200_000
 """Records that one search looks at."""
 _MOST_FOUND = 200
+_NESTED = ("{", "[")
+"""What text begins with that may be JSON itself."""
 _AROUND = 120
 """Characters that are shown on each side of what is found."""
 _FIND = """
@@ -42,9 +48,29 @@ def search(reader: SqliteReader, text: str, *, harness: str = "", before: int | 
     return {"found": [_found(reader, seq, text) for seq in seqs], "before": ended if ended and ended > 1 else None}
 
 
+def readable(fields: Mapping[str, Any]) -> str:
+    """Return what a record holds as text on one line: each value behind its name, text as it was written."""
+    return ", ".join(_leaves("", {name: value for name, value in fields.items() if name not in HEADER}))
+
+
+def _leaves(path: str, value: Any) -> Iterator[str]:
+    if isinstance(value, str) and value[:1] in _NESTED:
+        with suppress(msgspec.DecodeError):
+            value = msgspec.json.decode(value)
+    if isinstance(value, dict):
+        for name, each in cast(dict[str, Any], value).items():
+            yield from _leaves(f"{path}.{name}" if path else name, each)
+    elif isinstance(value, list) and any(isinstance(each, dict | list) for each in cast(list[Any], value)):
+        for number, each in enumerate(cast(list[Any], value)):
+            yield from _leaves(f"{path}.{number}", each)
+    else:
+        said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        yield f"{path}: {' '.join(said.split())}" if path else said
+
+
 def _found(reader: SqliteReader, seq: int, text: str) -> dict[str, Any]:
     (record,) = reader.records(after=seq - 1, limit=1)
-    line = json_line_of(record)
+    line = readable(msgspec.json.decode(json_line_of(record), type=dict[str, Any]))
     at = max(line.lower().find(text.lower()), 0)
     first, last = max(0, at - _AROUND), at + len(text) + _AROUND
     excerpt = ("…" if first else "") + line[first:last] + ("…" if last < len(line) else "")

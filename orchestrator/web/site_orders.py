@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
+import msgspec
+
 from harnesses.data.record_size import MAX_RECORD_BYTES
+from harnesses.errors import near, one_of
 from harnesses.messages.requests import ASK_TIMEOUT_S
 from orchestrator.codec import encode
 from orchestrator.control.control_client import LIMITS, question
 from orchestrator.control.control_client import order as give_order
 from orchestrator.control.control_server import Response, answered, refusal
-from orchestrator.errors import UsageError
+from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.history.forking import fork
 from orchestrator.history.past_reader import find_harness
 from orchestrator.operating.approval_answers import asker_to_reopen, respond
@@ -35,6 +39,10 @@ ANSWERS: Mapping[str, tuple[str, str]] = {
     "reopen": ("reopened", "Have a denied or expired request asked again."),
 }
 """Verbs, each with the verdict that is recorded."""
+PAUSE = "pause"
+MOST_ORDERED = 40
+"""Harnesses that one request may give an order to: at most 6 s each, so many at a time, within the time of an answer."""
+_AT_ONCE = 10
 MOST_S = 600.0
 """Limit on the seconds that a question waits for its reply."""
 _NOT_RUNNING = "no program runs {name!r}, so it did not get the order to {verb}: expected one; start it with `{how}`"
@@ -59,9 +67,37 @@ def order(site: Site, name: str, verb: str, options: str = "", body: bytes = b""
     return answered(reply.status, reply.fields)
 
 
+def order_all(site: Site, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Give an order to some harnesses at once, and return the answer of each, in their order; one that fails stops no other.
+
+    Raises:
+        UsageError: the body is not as expected.
+    """
+    verb, names = _text(body, "order"), body.get("harnesses")
+    if verb not in (*ORDERS, PAUSE):
+        raise UsageError(f"order: {one_of((PAUSE, *ORDERS), '')}, got {verb!r:.100}{near(verb, (PAUSE, *ORDERS))}")
+    if not isinstance(names, list) or not 0 < len(cast(list[object], names)) <= MOST_ORDERED:
+        raise UsageError(f"harnesses: expected a list of 1 to {MOST_ORDERED} names, got {names!r:.100}")
+    if "hard" in body and verb != PAUSE:
+        raise UsageError(f"hard: expected only with the order pause, got it with {verb!r}; remove it")
+    options = "?hard=1" if _flag(body, "hard") else ""
+    wanted = [str(name) for name in dict.fromkeys(cast(list[object], names))]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        answers = [*pool.map(lambda name: _answer_of(site, name, verb, options), wanted)]
+    return {"order": verb, "failed": sum("error" in one for one in answers), "answers": answers}
+
+
+def _answer_of(site: Site, name: str, verb: str, options: str) -> dict[str, Any]:
+    try:
+        response = order(site, name, verb, options)
+    except OrchestratorError as error:
+        return {"harness": name, "error": str(error)}
+    return {"harness": name, **msgspec.json.decode(response.body, type=dict[str, Any])}
+
+
 def pause(site: Site, name: str, body: Mapping[str, Any]) -> Response:
     """Pause a harness; `hard` cancels the step in progress, which is made again when it goes on."""
-    return order(site, name, "pause", "?hard=1" if _flag(body, "hard") else "")
+    return order(site, name, PAUSE, "?hard=1" if _flag(body, "hard") else "")
 
 
 def set_limits_of(site: Site, name: str, body: Mapping[str, Any]) -> Response:

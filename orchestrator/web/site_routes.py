@@ -195,6 +195,17 @@ ROUTES = (
     Route("GET", "/budgets", "Limits, what is spent and what is left.", lambda asked: asked.site.budgets()),
     Route(
         "POST",
+        "/orders",
+        "Give an order to several harnesses; each has its own answer, and one that fails stops no other.",
+        lambda asked: orders.order_all(asked.site, asked.body),
+        body={
+            "order": f"one of {orders.PAUSE}, {', '.join(orders.ORDERS)}",
+            "harnesses": f"their names, at most {orders.MOST_ORDERED}",
+            "hard": "of a pause, true: cancel the steps in progress",
+        },
+    ),
+    Route(
+        "POST",
         "/harnesses/{name}/pause",
         "Hold it at its next step boundary.",
         lambda asked: orders.pause(asked.site, asked.names["name"], asked.body),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ from harnesses.diagnostics.extras import install_command
 from harnesses.messages.requests import ASK_TIMEOUT_S
 from orchestrator.child_spec import check_name
 from orchestrator.cli import std_streams as streams
-from orchestrator.cli.exit_codes import ExitCode
+from orchestrator.cli.exit_codes import ExitCode, of_error, of_run
 from orchestrator.cli.operate.message_verbs import message_of, read_message
 from orchestrator.cli.verb_options import USUAL, Common, Name, Seconds, WordsOrDash, print_all
 from orchestrator.codec import encode
@@ -24,7 +25,7 @@ from orchestrator.lifecycle import ENDED, Status
 from orchestrator.records import HarnessRecord
 from orchestrator.status import shown_status
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
-from orchestrator.text.command_hints import command, way_to_resume
+from orchestrator.text.command_hints import command, for_store, way_to_resume
 from orchestrator.text.terminal_text import CAUSE_WIDTH, one_line
 from orchestrator.text.value_lines import json_line
 
@@ -32,6 +33,8 @@ _PAST = {"pause": "paused", "resume": "resumed", "stop": "stopped"}
 
 
 _STARTS = ("start", "restart")
+_AT_ONCE = 8
+"""Orders that are given at the same time."""
 _ENDS: Mapping[str, ExitCode] = {
     Status.BLOCKED: ExitCode.BLOCKED,
     Status.BUDGET_SPENT: ExitCode.STOPPED,
@@ -48,22 +51,25 @@ class NotRunning(OrchestratorError):
 Grace = Annotated[Seconds | None, Parameter(metavar="S")]
 
 
-def pause(name: Name, /, *, hard: bool = False, common: Common = USUAL) -> int:
+def pause(name: Name, /, *more: Name, hard: bool = False, common: Common = USUAL) -> int:
     """Hold a harness at its next step boundary.
 
     The program that runs the harness gets the order over a socket beside the store, which only its user can open. To give the
     order again changes nothing.
 
-    Exit codes: 0 the harness is paused, or will be; 1 no program runs it.
+    Each of several harnesses gets its own answer, and one that fails does not stop the others.
+
+    Exit codes: 0 the harness is paused, or will be; 1 no program runs it. Of several, the worst.
 
     Args:
         name: the name of the harness
+        more: further harnesses
         hard: cancel the step in progress too; it is made again when the harness is resumed
     """
-    return give(common.store_path, name, "pause", "?hard=1" if hard else "", as_json=common.json)
+    return _give_all(common, (name, *more), "pause", "?hard=1" if hard else "")
 
 
-def resume(name: Name, /, *, common: Common = USUAL) -> int:
+def resume(name: Name, /, *more: Name, common: Common = USUAL) -> int:
     """Let a paused harness continue.
 
     Giving the order again changes nothing.
@@ -72,11 +78,12 @@ def resume(name: Name, /, *, common: Common = USUAL) -> int:
 
     Args:
         name: the name of the harness
+        more: further harnesses
     """
-    return give(common.store_path, name, "resume", as_json=common.json)
+    return _give_all(common, (name, *more), "resume")
 
 
-def stop(name: Name, /, *, grace: Grace = None, common: Common = USUAL) -> int:
+def stop(name: Name, /, *more: Name, grace: Grace = None, common: Common = USUAL) -> int:
     """Stop a harness at its next step boundary.
 
     `orchestrator start NAME` resumes it. Giving the order again changes nothing.
@@ -85,12 +92,13 @@ def stop(name: Name, /, *, grace: Grace = None, common: Common = USUAL) -> int:
 
     Args:
         name: the name of the harness
+        more: further harnesses
         grace: seconds until it is cancelled (default: its own)
     """
-    return give(common.store_path, name, "stop", _grace(grace), as_json=common.json)
+    return _give_all(common, (name, *more), "stop", _grace(grace))
 
 
-def start(name: Name, /, *, common: Common = USUAL) -> int:
+def start(name: Name, /, *more: Name, common: Common = USUAL) -> int:
     """Start an ended harness again, in the running program.
 
     It continues from its last recorded step, under the options that it was started with, and earlier restarts no longer count
@@ -102,37 +110,70 @@ def start(name: Name, /, *, common: Common = USUAL) -> int:
 
     Args:
         name: the name of the harness
+        more: further harnesses
     """
-    return give(common.store_path, name, "start", as_json=common.json)
+    return _give_all(common, (name, *more), "start")
 
 
-def restart(name: Name, /, *, grace: Grace = None, common: Common = USUAL) -> int:
+def restart(name: Name, /, *more: Name, grace: Grace = None, common: Common = USUAL) -> int:
     """Stop a harness and start it again, in the running program.
 
     See `orchestrator start --help` for what starting again means, and for the exit codes.
 
     Args:
         name: the name of the harness
+        more: further harnesses
         grace: seconds until it is cancelled (default: its own)
     """
-    return give(common.store_path, name, "restart", _grace(grace), as_json=common.json)
+    return _give_all(common, (name, *more), "restart", _grace(grace))
 
 
 def _grace(grace: float | None) -> str:
     return f"?grace_s={grace}" if grace else ""
 
 
-def give(store: str, name: str, verb: str, grace: str = "", *, as_json: bool) -> int:
-    """Give an order to the program that runs a harness, say what came of it, and return the exit code.
+def _give_all(common: Common, names: Sequence[str], verb: str, options: str = "") -> int:
+    """Give an order to some harnesses at once, print the answer of each in their order, and return the exit code.
+
+    One that fails does not stop the others.
+    """
+    store, wanted = common.store_path, tuple(dict.fromkeys(names))
+    if len(wanted) == 1:
+        return give(store, wanted[0], verb, options, as_json=common.json)
+    codes: list[ExitCode] = []
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        given = [pool.submit(_send, store, name, verb, options) for name in wanted]
+        for name, sent in zip(wanted, given, strict=True):
+            try:
+                codes.append(_report(verb, store, *sent.result(), as_json=common.json))
+            except OrchestratorError as error:
+                codes.append(of_error(error))
+                said = one_line(for_store(str(error), store), 2000)
+                if common.json:
+                    print_all([json_line({"harness": name, "error": said})])
+                streams.say(f"{one_line(name)}: {said}")
+    return of_run((), codes)
+
+
+def give(store: str, name: str, verb: str, options: str = "", *, as_json: bool) -> int:
+    """Give an order to the program that runs a harness, print its answer, and return the exit code.
 
     Raises:
         UsageError: the order cannot be carried out.
         NotRunning: nobody is there to carry it out.
     """
+    return _report(verb, store, *_send(store, name, verb, options), as_json=as_json)
+
+
+def _send(store: str, name: str, verb: str, options: str) -> tuple[HarnessRecord, Reply | None]:
     check_name(name)
     with closing(SqliteReader(store)) as reader:
         path, record = reader.path, find_harness(reader, name)
-    reply = order(path, name, verb, grace)
+    return record, order(path, name, verb, options)
+
+
+def _report(verb: str, store: str, record: HarnessRecord, reply: Reply | None, *, as_json: bool) -> ExitCode:
+    """Print the answer to an order, and return the exit code."""
     if reply is None or reply.status == 404:
         return _not_running(verb, store, record, reply, as_json=as_json)
     if reply.status not in (200, 202):
@@ -143,7 +184,7 @@ def give(store: str, name: str, verb: str, grace: str = "", *, as_json: bool) ->
     return _ENDS.get(reply.fields.get("status", ""), ExitCode.OK) if verb in _STARTS else ExitCode.OK
 
 
-def _not_running(verb: str, store: str, record: HarnessRecord, reply: Reply | None, *, as_json: bool) -> int:
+def _not_running(verb: str, store: str, record: HarnessRecord, reply: Reply | None, *, as_json: bool) -> ExitCode:
     """Report that no program received the order. `stop` succeeds if the harness is not running anyway."""
     if record.owned or verb != "stop":
         raise not_running(verb, store, record, reply)
@@ -178,12 +219,12 @@ def _nobody(store: str, record: HarnessRecord, reply: Reply | None) -> str:
 def _describe(verb: str, fields: dict[str, Any]) -> str:
     name, status, step = (one_line(str(fields.get(key))) for key in ("harness", "status", "current_step"))
     if verb == "stop":
-        ended = status in {one.value for one in ENDED} and fields.get("done")
-        return (
-            f"{name} is {status} at step {step}"
-            if ended
-            else f"{name} has the order to stop, and is still {status} at step {step}"
-        )
+        again = fields.get("changed") is False
+        if status in {one.value for one in ENDED} and fields.get("done"):
+            return f"{name} is {status} at step {step}{' already' if again else ''}"
+        if again:
+            return f"{name} is already stopping, and is still {status} at step {step}; `--grace S` cancels it after S seconds"
+        return f"{name} has the order to stop, and is still {status} at step {step}"
     if not fields.get("done"):
         return f"{name} has the order to {verb}, which is not recorded yet; it is {status} at step {step}"
     if verb == "resume":

@@ -56,7 +56,7 @@ def test_what_needs_a_person_is_told_and_that_the_program_was_killed(tmp_path: P
         finally:
             run.send_signal(signal.SIGKILL)
             run.wait()
-        wait_for(lambda: "healthy is interrupted" in sink.text)
+        wait_for(lambda: "healthy is interrupted: its program is gone; to go on" in sink.text)
         # The process beside the killed program ends when everything is told.
         wait_for(lambda: not (tmp_path / "run.db-alerts-wal").exists())
         listed = subprocess.run([*command, "alerts", "--json"], cwd=tmp_path, env=environment, capture_output=True, check=True)

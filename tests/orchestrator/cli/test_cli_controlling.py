@@ -105,9 +105,19 @@ def test_who_does_not_run_is_told_so(command: Command) -> None:
     command.run_file("Three")
     command("run", "run.toml", "--quiet")
 
-    pause, stop, unknown, wrong, missing = command.each(
-        ["pause", "three"], ["stop", "three"], ["pause", "nobody"], ["stop", "a/b"], ["metrics", "--store", "none.db"]
+    pause, stop, unknown, wrong, missing, several = command.each(
+        ["pause", "three"],
+        ["stop", "three"],
+        ["pause", "nobody"],
+        ["stop", "a/b"],
+        ["metrics", "--store", "none.db"],
+        ["stop", "thre", "three", "thre", "--json"],
     )
+
+    assert (several.code, [one["harness"] for one in several.objects]) == (2, ["thre", "three"])
+    assert "did you mean 'three'?" in several.objects[0]["error"]
+    assert several.objects[1]["status"] == "completed"
+    assert several.err.splitlines()[1] == "no program runs on run.db: three is completed at step 3 already"
 
     assert [one.code for one in (pause, stop, unknown, wrong, missing)] == [1, 0, 2, 2, 2]
     assert "no program runs on run.db, so 'three' (completed) did not get the order to pause" in pause.err

@@ -18,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from harnesses.diagnostics.extras import install_command
 from orchestrator import Orchestrator, SqliteStore, StoreBusy, UsageError
+from orchestrator.cli.operate.live_verbs import _describe  # pyright: ignore[reportPrivateUsage]
 from orchestrator.control.control_client import ask_all, order
 from orchestrator.control.run_services import Address, address_of
 from orchestrator.control.socket_places import is_ours, open_socket, socket_path, sockets
@@ -123,6 +124,33 @@ async def test_time_limits_are_set_through_the_control_api_and_that_of_the_page(
     assert (history[0]["kind"], history[0]["by"], history[0]["reason"]) == ("limits_set", "bob", "late")
 
 
+async def test_several_harnesses_get_an_order_at_once_and_each_its_own_answer(store: Path) -> None:
+    async with controlled(store) as orchestrator:
+        handles = [orchestrator.start(Scripted(quick), name=name) for name in ("a", "b")]
+        async with asking(store) as page:
+            body = {"order": "pause", "harnesses": ["a", "nobody", "b"], "hard": True}
+            found = json.loads((await page.response("POST", "orders", body=body)).body)
+            refused = [
+                json.loads((await page.response("POST", "orders", body=wrong)).body)["error"]
+                for wrong in (
+                    {"order": "pauze", "harnesses": ["a"]},
+                    {"order": "stop", "harnesses": []},
+                    {"order": "stop", "harnesses": ["a"], "hard": True},
+                )
+            ]
+        paused = [handle.status.value for handle in orchestrator.handles]
+        for handle in handles:
+            handle.stop()
+
+    assert (found["failed"], [one["harness"] for one in found["answers"]]) == (1, ["a", "nobody", "b"])
+    assert [one.get("status") for one in found["answers"]] == ["paused", None, "paused"] == [paused[0], None, paused[1]]
+    assert "no harness 'nobody'" in found["answers"][1]["error"]
+    for said, expected in zip(
+        refused, ("did you mean 'pause'?", "expected a list of 1 to 40", "hard: expected only"), strict=True
+    ):
+        assert expected in said
+
+
 async def test_an_order_that_takes_its_time_is_answered_before_it_is_done(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,9 +168,12 @@ async def test_an_order_that_takes_its_time_is_answered_before_it_is_done(
         async for _ in handle.steps():
             break
         said = await ask(orchestrator.beside.control_path, "POST", "/harnesses/a/stop?grace_s=5")
+        again = await ask(orchestrator.beside.control_path, "POST", "/harnesses/a/stop")
         answered.set()
 
     assert (said.status, said.fields["done"]) == (202, False)
+    assert [said.fields["changed"], again.fields["changed"]] == [True, False]
+    assert _describe("stop", again.fields).startswith("a is already stopping, and is still running at step ")
 
 
 async def test_the_status_is_that_of_the_command(store: Path) -> None:

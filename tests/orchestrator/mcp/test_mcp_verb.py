@@ -113,6 +113,12 @@ def test_with_content_every_tool_shows_what_was_written(marked: Path) -> None:
         ("status", {"path": 7}, "status: path: expected text, got 7"),
         ("analyze", {"question": "sumary"}, "did you mean 'summary'?"),
         ("stepz", {}, "did you mean 'step'?"),
+        (
+            "state",
+            {"harness": "writing"},
+            "state shows what agents wrote, and this server runs without --content: ",
+        ),
+        ("pause", {"harness": "writing"}, "pause is an order, and this server runs without `--allow-orders pause`: "),
     ],
 )
 def test_what_cannot_be_answered_is_an_error_in_one_line(reading: Agent, tool: str, given: dict[str, Any], said: str) -> None:
@@ -139,7 +145,8 @@ def test_orders_do_what_the_verbs_do_and_are_on_record_as_given_by_mcp(supervisi
     assert call("fork", **{"harness": "healthy", "step": 1, "as": "another"}).data["origin"] == "healthy"
     assert call("set_limits", harness="healthy", limits={"step_timeout_s": 30}).data["limits"]["step_timeout_s"] == 30
     assert call("kill_switch", on=True, harness="healthy", reason="test").data["by"] == "mcp"
-    assert call("kill_switch", on=False, harness="healthy").data["on"] is False
+    off = call("kill_switch", on=False, harness="healthy").data
+    assert (off["on"], off["by"]) == (False, "mcp")
     assert call("approve", id=request["id"], reason="agreed").data["changed"]
 
     given = [one["order"] for one in call("history", harness="healthy").data if one.get("by") == "mcp" and "order" in one]
@@ -153,7 +160,7 @@ def test_an_order_that_cannot_be_carried_out_says_so(supervising: Agent) -> None
     assert "expected one that runs" in supervising.call("pause", harness="blocked").text
     assert "no harness 'helthy'" in supervising.call("pause", harness="helthy").text
     assert "there is none; start a harness with one" in supervising.call("set_budget", pool="x", limits={"money": 3}).text
-    assert supervising.call("deny", id="x").text.startswith("no tool 'deny'")
+    assert "this server runs without `--allow-orders deny`" in supervising.call("deny", id="x").text
 
 
 def test_text_of_agents_is_inert_and_marked_as_data(supervising: Agent) -> None:

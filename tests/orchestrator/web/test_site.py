@@ -175,6 +175,22 @@ async def test_what_cannot_be_done_is_answered_with_why(
     assert said in json.loads(response.body)["error"]
 
 
+async def test_a_search_shows_text_as_it_was_written(tmp_path: Path) -> None:
+    async def talk(harness: Scripted) -> Steps:
+        yield {"asks": 'say "hello"'}, {"said": 'line one\nline "two" über', "tool": json.dumps({"path": "a\\b", "n": [1, 2]})}
+
+    async with Orchestrator(SqliteStore(tmp_path / "run.db"), handle_signals=False) as orchestrator:
+        await orchestrator.start(Scripted(talk), name="talks").wait()
+    async with asking(tmp_path / "run.db") as api:
+        (found,) = (await api.get("search", text="ÜBER"))["found"]
+
+    assert (found["harness"], found["step"], found["kind"]) == ("talks", 1, "step")
+    assert (
+        'input.asks: say "hello", output.said: line one line "two" über, output.tool.path: a\\b, output.tool.n: [1, 2]'
+        in found["excerpt"]
+    )
+
+
 async def test_no_path_about_a_harness_answers_for_one_that_is_not_there(store: Path) -> None:
     async with asking(store) as api:
         for route in ROUTES:
