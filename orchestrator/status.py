@@ -21,7 +21,7 @@ from orchestrator.lifecycle import Status
 from orchestrator.records import ApprovalRecord, HarnessRecord
 from orchestrator.runtime.activity import LEAST_S, Doing, Facts, Live, activity, limit_of, span
 from orchestrator.store.rules.signing_key import read_secret
-from orchestrator.store.store_capabilities import Roster, Timed, path_of, secret_of
+from orchestrator.store.store_capabilities import Roster, Rostered, Timed, path_of, secret_of
 from orchestrator.text.command_hints import command, for_store, way_to_resume
 
 INTERRUPTED = "interrupted"
@@ -93,6 +93,8 @@ class At:
     """The harness that started it; empty if none did."""
     limit_s: float | None = None
     """Age in seconds from which its step is hung, by its last steps; None if that was not asked."""
+    since_s: float | None = None
+    """Wall time from which `age_s` counts."""
 
 
 def look(reader: Roster, lives: Mapping[str, Live]) -> list[At]:
@@ -112,9 +114,14 @@ def look_at(
     approvals: AllApprovals,
     *,
     is_any_running: bool,
+    parents: Mapping[str, str] | None = None,
 ) -> list[At]:
-    """Return the status of some harnesses; see `look` and `cause`."""
-    parents = {child.name: child.harness for child in reader.children()}
+    """Return the status of some harnesses; see `look` and `cause`.
+
+    Args:
+        parents: what `parents_of` returns, if it is known.
+    """
+    parents = parents_of(reader) if parents is None else parents
     recent = _recent_steps(reader, [record for record in records if _is_timed(record, lives.get(record.name))])
     why = partial(cause, location=reader.location, reopened=approvals.reopened, is_any_running=is_any_running)
     return [
@@ -129,6 +136,11 @@ def look_at(
         )
         for record in records
     ]
+
+
+def parents_of(reader: Roster) -> dict[str, str]:
+    """Return the harness that started each child, by the child's name."""
+    return {child.name: child.harness for child in reader.children()}
 
 
 def awaits_settling(record: HarnessRecord) -> bool:
@@ -165,11 +177,13 @@ def _at(
     if status != Status.RUNNING:
         word = activity(Facts(status, said))
         return At(record, word, why, until_us=until_us, asks=asks, asks_in_words=words, parent=parent)
-    age_s = live.age_s if live else max(now_s() - max([record.last_time_us / 1e6, *(recent or ())]), 0.0)
+    now = now_s()
+    since_s = now - live.age_s if live else max([record.last_time_us / 1e6, *(recent or ())[-1:]])
+    age_s = live.age_s if live else max(now - since_s, 0.0)
     limit_s = None if recent is None else limit_of(None, recent)
     known = live.timeout_s if live and live.timeout_s is not None else limit_s
     word = activity(Facts(status, said, asks is not None, live, LEAST_S if known is None else known))
-    return At(record, word, why, live, age_s, asks=asks, asks_in_words=words, parent=parent, limit_s=limit_s)
+    return At(record, word, why, live, age_s, asks=asks, asks_in_words=words, parent=parent, limit_s=limit_s, since_s=since_s)
 
 
 def _recent_steps(reader: Roster, records: Sequence[HarnessRecord]) -> Mapping[str, Sequence[float]]:
@@ -219,11 +233,35 @@ def known_approvals(reader: Roster, name: str | None, *, every: bool) -> list[Sh
         UsageError: the signing key of the records cannot be read.
     """
     records = reader.approvals(name)
+    steps = last_steps(reader, records)
+    if every:
+        return _shown(reader, records, steps)
+    return [one for one in _shown(reader, current_requests(records, steps), steps) if one.is_pending]
+
+
+def current_requests(records: Sequence[ApprovalRecord], steps: Mapping[str, int]) -> list[ApprovalRecord]:
+    """Return the requests of steps that are still to be recorded: no other one can be pending, or become so.
+
+    Args:
+        steps: see `last_steps`.
+    """
+    return [one for one in records if one.step_number > steps.get(one.harness, 0)]
+
+
+def last_steps(reader: Roster, records: Sequence[ApprovalRecord]) -> dict[str, int]:
+    """Return the last step of every harness that has made one of the requests, by name."""
+    names = {one.harness for one in records}
+    if not names:
+        return {}
+    found = reader.harnesses(names) if isinstance(reader, Rostered) else reader.harnesses()
+    return {harness.name: harness.current_step for harness in found}
+
+
+def _shown(reader: Roster, records: Sequence[ApprovalRecord], steps: Mapping[str, int]) -> list[Shown]:
     if not records:
         return []
     secret, now = _secret_of(reader), now_us()
-    steps = {harness.name: harness.current_step for harness in reader.harnesses()}
-    shown = [
+    return [
         Shown(
             record,
             stand(record.case, secret, now_us=now, ticks=read_ticks()),
@@ -233,7 +271,6 @@ def known_approvals(reader: Roster, name: str | None, *, every: bool) -> list[Sh
         )
         for record in records
     ]
-    return [one for one in shown if every or one.is_pending]
 
 
 def _secret_of(store: Roster) -> bytes:
@@ -266,8 +303,18 @@ class AllApprovals:
     @classmethod
     def of(cls, reader: Roster) -> AllApprovals:
         """Read the requests of a store; none if they cannot be read."""
+        records = reader.approvals()
+        return cls.among(reader, records, last_steps(reader, records))
+
+    @classmethod
+    def among(cls, reader: Roster, records: Sequence[ApprovalRecord], steps: Mapping[str, int]) -> AllApprovals:
+        """Return those among some requests; none if they cannot be read.
+
+        Args:
+            steps: see `last_steps`.
+        """
         try:
-            known = known_approvals(reader, None, every=True)
+            known = _shown(reader, current_requests(records, steps), steps)
         except UsageError:
             known = []
         return cls(

@@ -39,25 +39,19 @@ def json_status(reader: Roster, lives: Mapping[str, Live] = NO_LIVES) -> Iterato
 
 def lives_in(lines: Iterable[str]) -> dict[str, Live]:
     """Parse live data from the `json_status` of a running program, by name; malformed lines are skipped."""
-    return {name: live for name, (live, _) in lives_with_steps(lines).items()}
-
-
-def lives_with_steps(lines: Iterable[str]) -> dict[str, tuple[Live, int]]:
-    """Parse live data as `lives_in` does, with the number of the last step."""
-    found: dict[str, tuple[Live, int]] = {}
+    found: dict[str, Live] = {}
     for text in lines:
         try:
             said = _SAID.decode(text)
         except msgspec.DecodeError:
             continue
         if said.live is not None:
-            found[said.harness] = said.live, said.current_step
+            found[said.harness] = said.live
     return found
 
 
 class _Said(msgspec.Struct):
     harness: str
-    current_step: int = 0
     live: Live | None = None
 
 

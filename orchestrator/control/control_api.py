@@ -2,6 +2,7 @@
 
     GET  /metrics                     metrics in Prometheus text format
     GET  /status                      the same as `orchestrator status --json`
+    GET  /lives?since=VERSIONS        what its harnesses are doing, as far as that has changed; see `LiveBoard`
     POST /harnesses/NAME/pause        pause it at its next step boundary; `?hard=1` cancels the step in progress, and makes
                                       it again when the harness is resumed
     POST /harnesses/NAME/resume       let it continue
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -35,7 +37,8 @@ from harnesses.messages.requests import ASK_TIMEOUT_S, check_timeout
 from orchestrator.child_spec import check_name, check_seconds
 from orchestrator.codec import decode, encode
 from orchestrator.control.control_client import LIMITS
-from orchestrator.control.control_server import JSON_LINES, Request, Response, answered, check_known, flag, refusal
+from orchestrator.control.control_server import JSON, JSON_LINES, Request, Response, answered, check_known, flag, refusal
+from orchestrator.control.live_board import AT_ONCE, LiveBoard
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.handle import Handle, Order
 from orchestrator.lifecycle import Status
@@ -51,8 +54,6 @@ _WAIT_S = 5.0
 """Seconds that a response waits for an order to be carried out."""
 _SETTLE_S = 0.3
 """Further seconds that a response waits after a start, since the harness may fail again at once."""
-_AT_ONCE = 500
-"""How many harnesses are asked what they are doing before others get a turn: about a millisecond."""
 VERBS = ("pause", "resume", "stop", "start", "restart")
 _OPTIONS = {"stop": ("grace_s",), "restart": ("grace_s",), "pause": ("hard",), "ask": ("timeout_s",)}
 """Query parameters by the last part of the path; the others have none."""
@@ -76,6 +77,7 @@ class Api:
     children: Callable[[], Sequence[Child]] = tuple
     """Returns the harnesses themselves, for `/status`."""
     threads: trio.CapacityLimiter = field(factory=lambda: trio.CapacityLimiter(1))
+    _live_board: LiveBoard = field(init=False, factory=LiveBoard)
     _board: StatusBoard | None = field(init=False, default=Factory(lambda self: self.store and StatusBoard(self.store), True))
 
     async def answer(self, request: Request) -> Response:
@@ -89,6 +91,8 @@ class Api:
                 return await self._read(request, self._metrics)
             case ("status",) if self.store is not None:
                 return await self._read(request, self._status)
+            case ("lives",) if self.store is not None:
+                return await self._read(request, partial(self._changed_lives, request.options.get("since", "")))
             case ("harnesses", name, verb) if self.store is not None and verb in (*VERBS, LIMITS, *QUESTIONS):
                 if request.method != "POST":
                     return refusal(405, f"{request.method} cannot {verb}: expected POST", Allow="POST")
@@ -101,7 +105,7 @@ class Api:
                 known = (
                     "/metrics"
                     if self.store is None
-                    else f"/metrics, /status or /harnesses/NAME/{'|'.join((*VERBS, LIMITS, *QUESTIONS))}"
+                    else f"/metrics, /status, /lives or /harnesses/NAME/{'|'.join((*VERBS, LIMITS, *QUESTIONS))}"
                 )
                 return refusal(404, f"/{'/'.join(request.parts)} does not exist: expected {known}")
 
@@ -124,13 +128,16 @@ class Api:
         text = await aside(lambda: board.text(lives), self.threads)
         return Response(200, text, JSON_LINES)
 
+    async def _changed_lives(self, since: str) -> Response:
+        return Response(200, await self._live_board.changed(self.children(), since), JSON)
+
     async def _lives(self) -> Lives:
         """Return what the harnesses are doing; others take their turns meanwhile."""
         lives: dict[str, tuple[Live, int]] = {}
         children = self.children()
-        for first in range(0, len(children), _AT_ONCE):
+        for first in range(0, len(children), AT_ONCE):
             now = trio.current_time()
-            for child in children[first : first + _AT_ONCE]:
+            for child in children[first : first + AT_ONCE]:
                 if (live := child.doing_at(now)) is not None:
                     lives[child.name] = (live, child.record.step)
             await trio.lowlevel.checkpoint()

@@ -54,6 +54,18 @@ class Live(msgspec.Struct, frozen=True, gc=False):
     """Why the harness is not doing its task although it runs."""
 
 
+class ToldLives(msgspec.Struct):
+    """What a program tells of its harnesses since it was last asked; see `orchestrator.control.live_board`."""
+
+    token: str
+    version: int
+    is_whole: bool
+    lives: list[tuple[str, Doing, float, float | None, str]]
+    """Name, and the fields of `Live`, of each harness that has another activity, or another step under way, than before."""
+    gone: list[str]
+    """Harnesses that are between two attempts, or have ended."""
+
+
 @frozen
 class Facts:
     """What is known of a harness."""

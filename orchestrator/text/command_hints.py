@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 from shlex import quote
 
 DEFAULT_STORE = "run.db"
@@ -16,7 +17,16 @@ def store_option(store: object) -> str:
     """Return the `--store` option that a command needs for this store, with a leading blank; empty if not needed."""
     implied = os.environ.get("ORCHESTRATOR_STORE") or DEFAULT_STORE
     path = str(store)
-    return "" if path in (implied, "") or os.path.abspath(path) == os.path.abspath(implied) else f" --store {quote(path)}"
+    if path in (implied, ""):
+        return ""
+    return _option(path, implied, "" if os.path.isabs(path) and os.path.isabs(implied) else os.getcwd())
+
+
+@lru_cache(maxsize=64)
+def _option(path: str, implied: str, folder: str) -> str:
+    """Return the option for a path that the plain command may not imply, in a folder."""
+    is_implied = os.path.normpath(os.path.join(folder, path)) == os.path.normpath(os.path.join(folder, implied))
+    return "" if is_implied else f" --store {quote(path)}"
 
 
 def for_store(text: str, store: object) -> str:

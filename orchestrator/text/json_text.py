@@ -28,7 +28,8 @@ def json_text(value: object) -> str:
 
 def escape(text: str) -> str:
     """Return equivalent JSON without characters that control a terminal or end a line."""
-    return inert_json(text).translate(_LINE_ENDS)
+    inert = inert_json(text)
+    return inert if inert.isascii() else inert.translate(_LINE_ENDS)
 
 
 def object_of(text: str) -> dict[str, Any]:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
+from math import inf
 from typing import Any
 
 import msgspec
 from attrs import define, field
 
-from harnesses.timing.clock import now_s
-from orchestrator.text.json_text import escape
+from harnesses.redaction.prefilter import suspects
+from harnesses.redaction.redactor import redact
+from orchestrator.kill_switch import ALL
+from orchestrator.status import At, shown_status
+from orchestrator.text.json_text import escape, stamp_us
+from orchestrator.web.fleet_changes import Changes, Stepped
 
 _FRESH_S = 0.5
-"""Seconds for which what was read is told again."""
-_SAME_S = 1.5
-"""Seconds by which two readings of when a step began may differ."""
 _WORST = (
     *("gave_up", "failed", "blocked", "halted", "waiting_for_approval", "hung", "interrupted", "budget_spent", "backing_off"),
     *("paused", "running", "working", "waiting", "new", "stopped", "finished", "completed"),
@@ -31,21 +33,20 @@ class Fleet:
     """The status of every harness as the page lists it.
 
     Args:
-        read: returns the status of each harness as a line of JSON; see `orchestrator.status_lines.StatusBoard`.
-        last_seq: the `seq` of the newest record.
+        read: returns what may have changed since the last call; see `FleetChanges`.
+        above: returns the path of the supervisor of each harness; empty for none.
+        fresh_s: seconds for which what was read is told again.
     """
 
-    read: Callable[[], Sequence[bytes]]
-    last_seq: Callable[[], int]
+    read: Callable[[], Changes]
     above: Callable[[], Mapping[str, str]] = dict
-    """Returns the path of the supervisor of each harness; empty for none."""
+    fresh_s: float = _FRESH_S
     version: int = 0
     _rows: dict[str, Row] = field(factory=dict[str, Row])
+    _lines: dict[str, bytes] = field(factory=dict[str, bytes])
+    """The rows as JSON."""
     _versions: dict[str, int] = field(factory=dict[str, int])
-    _lines: dict[str, str] = field(factory=dict[str, str])
-    _told: tuple[Sequence[bytes], Mapping[str, str]] = ((), {})
-    """What was read last: a line that is the same at the same place is not parsed again."""
-    _read_at: float = -_FRESH_S
+    _read_at: float = -inf
     _lock: threading.Lock = field(factory=threading.Lock)
 
     def rows(self) -> list[Row]:
@@ -59,46 +60,83 @@ class Fleet:
         with self._lock:
             return frozenset(self._rows)
 
-    def changed(self, since: int) -> str:
+    def row(self, name: str) -> Row | None:
+        """Return the row of one harness; None if there is none."""
+        with self._lock:
+            self._refresh()
+            return self._rows.get(name)
+
+    def changed(self, since: int) -> bytes:
         """Return as JSON the rows that changed after a version, and the current version."""
         with self._lock:
             self._refresh()
             lines = [self._lines[name] for name, version in self._versions.items() if version > since]
-            return f'{{"version":{self.version},"count":{len(self._rows)},"rows":[{",".join(lines)}]}}'
+            return b'{"version":%d,"count":%d,"rows":[%b]}' % (self.version, len(self._rows), b",".join(lines))
 
     def _refresh(self) -> None:
-        if time.monotonic() - self._read_at < _FRESH_S:
+        if time.monotonic() - self._read_at < self.fresh_s:
             return
         self.version += 1
-        above, lines = self.above(), self.read()
-        before = self._told[0] if above == self._told[1] else ()
-        for place, text in enumerate(lines):
-            if place < len(before) and before[place] == text:
-                continue
-            row = _row(msgspec.json.decode(text))
-            name = row["harness"]
-            row["supervisor"] = above.get(name) or None
-            known = self._rows.get(name)
-            if known is not None and abs((known["began"] or 0) - (row["began"] or 0)) < _SAME_S:
-                row["began"] = known["began"]
-            if row != known:
-                self._rows[name], self._versions[name] = row, self.version
-                self._lines[name] = escape(msgspec.json.encode(row).decode())
-        self._told = lines, above
+        changes = self.read()
+        above: Mapping[str, str] = self.above() if changes.looked else {}
+        for name, stepped in changes.stepped.items():
+            self._put(_moved_on(self._rows[name], stepped))
+        rows: list[Row] = []
+        for at in changes.looked:
+            name = at.record.name
+            live = changes.lives.get(name)
+            began = at.since_s if live is None or at.live is None else live.since_s
+            row = _row(at, began, above.get(name, ""), changes.latched)
+            if row != self._rows.get(name):
+                rows.append(row)
+        texts = [msgspec.json.encode(row).decode() for row in rows]
+        hidden = {place: redact(rows[place]) for place in set(suspects(texts))}
+        for place, row in enumerate(rows):
+            self._put(hidden.get(place, row))
         self._read_at = time.monotonic()
 
+    def _put(self, row: Row) -> None:
+        """Keep a row without secrets."""
+        name = row["harness"]
+        if row != self._rows.get(name):
+            self._rows[name], self._versions[name] = row, self.version
+            self._lines[name] = escape(msgspec.json.encode(row).decode()).encode()
 
-def _row(fields: Mapping[str, Any]) -> Row:
-    age_s = fields["step_age_s"]
-    live: dict[str, Any] = fields["live"] or {}
+
+def _moved_on(row: Row, stepped: Stepped) -> Row:
+    """Return the row of a harness that runs undisturbed."""
     return {
-        **{name: fields[name] for name in ("harness", "parent", "status", "activity", "attempt", "current_step", "timestamp")},
-        "began": None if age_s is None else round(now_s() - age_s, 1),
-        "rank": RANKS.get(fields["activity"], len(RANKS)),
-        "cause": (fields["cause"] or live.get("halted") or "")[:500],
-        "until": fields["until"],
-        "class": fields["class"],
-        "owned": fields["owned"],
-        "latched": fields["latched"],
-        "approval": fields["approval"] and fields["approval"]["id"],
+        **row,
+        "activity": stepped.activity,
+        "rank": RANKS.get(stepped.activity, len(RANKS)),
+        "current_step": row["current_step"] if stepped.step is None else stepped.step,
+        "began": round(stepped.since_s, 1),
+    }
+
+
+def _row(at: At, began: float | None, supervisor: str, latched: Collection[str]) -> Row:
+    """Return the row of a harness.
+
+    Args:
+        began: when the step under way began, wall time.
+    """
+    record = at.record
+    halted = at.live.halted if at.live else ""
+    return {
+        "harness": record.name,
+        "parent": at.parent or None,
+        "status": shown_status(record),
+        "activity": at.activity,
+        "attempt": record.attempt,
+        "current_step": record.current_step,
+        "timestamp": stamp_us(record.last_time_us),
+        "began": None if began is None else round(began, 1),
+        "rank": RANKS.get(at.activity, len(RANKS)),
+        "cause": (at.asks_in_words or at.cause or halted)[:500],
+        "until": stamp_us(at.until_us),
+        "class": record.harness_class,
+        "owned": record.owned,
+        "latched": ALL in latched or record.name in latched,
+        "approval": None if at.asks is None else at.asks.record.id,
+        "supervisor": supervisor or None,
     }

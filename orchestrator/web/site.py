@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +12,6 @@ from attrs import define, field
 
 from harnesses.timing.clock import now_s
 from orchestrator.codec import decode
-from orchestrator.control.control_client import ask_soon
 from orchestrator.errors import UsageError
 from orchestrator.events import EVENTS, stored_kinds
 from orchestrator.history.past_reader import find_harness
@@ -26,23 +24,19 @@ from orchestrator.operating.approval_answers import approval_fields
 from orchestrator.operating.effect_outcomes import effect_fields, known_effects
 from orchestrator.operating.pool_accounts import account_fields, read_accounts
 from orchestrator.records import LIMITS_SET, ORDERED
-from orchestrator.runtime.activity import Live
 from orchestrator.status import known_approvals, latched_names
-from orchestrator.status_lines import Lives, StatusBoard, lives_with_steps
 from orchestrator.store.rules.effect_rules import pruned
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.text.json_text import stamp_us
 from orchestrator.text.step_lines import output_line
 from orchestrator.text.value_lines import step_fields
-from orchestrator.web.fleet import RANKS, Fleet, Row
+from orchestrator.web.fleet import RANKS, Fleet
+from orchestrator.web.fleet_changes import FleetChanges
 from orchestrator.web.histories import Histories
+from orchestrator.web.live_programs import LivePrograms
 from orchestrator.web.needs import Need, needs
 from orchestrator.web.ready_views import ReadyViews
 
-_ANSWER_S = 1.0
-"""Seconds that the program which runs on the store has to tell what its harnesses do."""
-_LIVE_S = 1.0
-"""Seconds for which its answer is told again."""
 _MOST = 500
 """Steps and records that one answer has at most."""
 LIFECYCLE = (
@@ -78,23 +72,20 @@ class Site:
     tree: SupervisionTree = field(init=False)
     views: ReadyViews = field(init=False)
     histories: Histories = field(init=False)
-    _board: StatusBoard = field(init=False)
+    _programs: LivePrograms = field(init=False)
     event_pages: dict[tuple[int, str, tuple[str, ...]], tuple[int, bytes]] = field(
         factory=dict[tuple[int, str, tuple[str, ...]], tuple[int, bytes]]
     )
     """Events that followers were told last: by the record before them and what is asked for, up to which record."""
-    _lives: Lives = field(factory=dict[str, tuple[Live, int]])
-    _lives_at: float = -_LIVE_S
-
     _file: tuple[int, int] | None = None
 
     def __attrs_post_init__(self) -> None:
         self._file = _identity(self.path)
         self.reader = SqliteReader(self.path)
         self.reader.last_seq()  # refuses what is not there, and what is no store
-        self._board = StatusBoard(self.reader)
+        self._programs = LivePrograms(self.path)
         self.tree = SupervisionTree(self.reader)
-        self.fleet = Fleet(self._status, self.reader.last_seq, self.tree.above)
+        self.fleet = Fleet(FleetChanges(self.reader, self._programs).read, self.tree.above)
         self.views = ReadyViews(self.reader)
         self.histories = Histories(self.reader)
 
@@ -108,16 +99,12 @@ class Site:
 
     def run(self) -> dict[str, Any]:
         """Return what is known of the store as a whole."""
-        return {"store": str(self.path), "last_seq": self.reader.last_seq(), "is_live": bool(self.lives())}
+        return {"store": str(self.path), "last_seq": self.reader.last_seq(), "is_live": self.is_live}
 
-    def lives(self) -> Lives:
-        """Return what the program that runs on the store tells of its harnesses; empty if none runs."""
-        if time.monotonic() - self._lives_at > _LIVE_S:
-            replies, _ = ask_soon(self.path, "/status", _ANSWER_S)
-            lines = (text for reply in replies if reply.status == 200 for text in reply.text.splitlines())
-            self._lives = lives_with_steps(lines)
-            self._lives_at = time.monotonic()
-        return self._lives
+    @property
+    def is_live(self) -> bool:
+        """Whether a program runs on the store, and tells what its harnesses do."""
+        return bool(self._programs.lives())
 
     def supervisors(self) -> list[dict[str, Any]]:
         """Return every supervisor that has harnesses, parents first, each with the worst activity directly below it."""
@@ -156,13 +143,12 @@ class Site:
             UnknownHarness: there is none of that name.
         """
         record = find_harness(self.reader, name)
-        unlisted: Row = {}
-        row = next((row for row in self.fleet.rows() if row["harness"] == name), unlisted)
+        row = self.fleet.row(name) or {}
         times = self.reader.recent_times([name], _RECENT)[name]
         children = self.reader.children()
         return {
             **row,
-            "is_live": bool(self.lives()),
+            "is_live": self.is_live,
             "kind": self.views.kinds.of(name),
             "last_seq": self.reader.last_seq(),
             "last_event": record.event,
@@ -307,9 +293,6 @@ class Site:
         if record.status is Status.BACKING_OFF:
             found.append({"what": "its next attempt", "since": None, "left_s": float(record.event.get("due", 0)) - now})
         return found
-
-    def _status(self) -> list[bytes]:
-        return self._board.text(self.lives()).splitlines()
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

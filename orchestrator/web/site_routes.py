@@ -337,4 +337,4 @@ def answer_to(answer: Callable[[], Any]) -> Response:
         return refusal(503, str(error))
     if isinstance(value, Response):
         return value
-    return Response(200, value.encode(), JSON) if isinstance(value, str) else answered(200, value)
+    return Response(200, value, JSON) if isinstance(value, bytes) else answered(200, value)

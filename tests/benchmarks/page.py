@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -16,6 +16,7 @@ import trio
 
 from harnesses import BaseHarness
 from orchestrator import Orchestrator, SqliteStore
+from orchestrator.store.conformance import claim, step_row
 from orchestrator.web.site import Site
 from tests import ROOT
 from tests.benchmarks.large_store import write_large_store
@@ -23,7 +24,7 @@ from tests.orchestrator.web.conftest import TOKEN, open_browser, serving
 
 Figures = dict[str, Any]
 _VIEW = {"width": 1280, "height": 900}
-_ROUNDS = 7
+_ROUNDS, _STEPPED = 7, 4_000
 _PAIRS, _FOLLOWERS, _STEPPING, _EACH = 3, 50, 500, 50
 _FRAMES = """
 async ([place, distance]) => {
@@ -70,7 +71,10 @@ def page(folder: Path, harnesses: int = 10_000, steps: int = 100) -> Figures:
 
 
 def _server(path: Path) -> Figures:
-    """Return milliseconds of processor time for `/fleet`: the first time, all rows again, what is new, and read anew."""
+    """Return milliseconds of processor time for `/fleet`: the first time, all rows again, what is new, and read anew.
+
+    It is read anew with nothing recorded since, and after another step of 2,000 harnesses, which stay in the store.
+    """
     site = Site(path)
     took = {"cold_ms": _ms(lambda: site.fleet.changed(0))}
     took["again_ms"] = median(_ms(lambda: site.fleet.changed(0)) for _ in range(_ROUNDS))
@@ -81,7 +85,19 @@ def _server(path: Path) -> Figures:
         time.sleep(0.6)  # what was read is told again for half a second
         anew.append(_ms(lambda: site.fleet.changed(version)))
     took["read_anew_ms"] = median(anew)
+    with closing(SqliteStore(path)) as store:
+        names = [row["harness"] for row in site.fleet.rows()[1:_STEPPED:2]]
+        working = [claim(store, name, take_over=True, reopen=True) for name in names]
+        site.fleet.changed(version)
+        stepped = list[float]()
+        for number in range(1, _ROUNDS + 1):
+            rows = [step_row(one, one.step + number) for one in working]
+            for first in range(0, len(rows), 500):
+                store.commit(rows[first : first + 500])
+            time.sleep(0.6)
+            stepped.append(_ms(lambda: site.fleet.changed(site.fleet.version)))
     site.close()
+    took["read_anew_after_2000_steps_ms"] = median(stepped)
     return {name: round(each, 1) for name, each in took.items()}
 
 

@@ -30,6 +30,7 @@ from orchestrator.store.rules.approval_rules import approval_records
 from orchestrator.store.rules.effect_rules import Mark, effects_of
 from orchestrator.store.rules.state_rules import goes_on_with, versions_of
 from orchestrator.store.sqlite.sqlite_file import open_reader, translated
+from orchestrator.store.sqlite.sqlite_news import News, read_news
 from orchestrator.store.sqlite.sqlite_rows import WAITING, accounts, all_filed, find_recipient, read_children
 from orchestrator.store.sqlite.sqlite_states import check_found, find_state
 from orchestrator.store.store_capabilities import HarnessRow
@@ -414,6 +415,11 @@ class SqliteReader:
                 found += [Record(*row) for row in rows]
                 until, span = after, 2 * span
         return [evolve(one, body=reveal_body(self._cipher, one.kind, one.body)) for one in found]
+
+    def news(self, known: News) -> News:
+        """Return what is new since an earlier answer."""
+        with self._reading() as db:
+            return read_news(db, self.path, known)
 
     def supervision(self, *, after: int = 0) -> list[tuple[int, str, str, str]]:
         """Return the records of supervisors and of starts with `seq > after`; see `SupervisionReader`."""

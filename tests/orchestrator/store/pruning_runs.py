@@ -61,11 +61,12 @@ def go_on(store: SqliteStore, chance: Random, moves: int, *names: str) -> dict[s
         lives[name] = Life(name, claimed, claimed.step, [message.seq for message in store.mailbox(name, limit=1_000_000)])
         do(store, event_row(claimed, events.Started(claimed.step), Status.RUNNING, step=claimed.step))
     for _ in range(moves):
-        _move(store, chance.choice([*lives.values()]), chance)
+        move(store, chance.choice([*lives.values()]), chance)
     return lives
 
 
-def _move(store: SqliteStore, life: Life, chance: Random) -> None:
+def move(store: SqliteStore, life: Life, chance: Random) -> None:
+    """Make one move by chance."""
     claimed, making, now = life.claimed, life.step + 1, TIME_US + life.step + 1
     match chance.choices(range(8), [20, 4, 3, 2, 2, 1, 1, 1])[0]:
         case 0:
