@@ -55,7 +55,8 @@ _WAIT_S = 5.0
 _SETTLE_S = 0.3
 """Further seconds that a response waits after a start, since the harness may fail again at once."""
 VERBS = ("pause", "resume", "stop", "start", "restart")
-_OPTIONS = {"stop": ("grace_s",), "restart": ("grace_s",), "pause": ("hard",), "ask": ("timeout_s",)}
+_GRACE = ("grace_s",)
+_OPTIONS = {"stop": _GRACE, "restart": _GRACE, "pause": ("hard",), "ask": ("timeout_s",), "lives": ("since",)}
 """Query parameters by the last part of the path; the others have none."""
 
 
