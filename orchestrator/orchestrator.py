@@ -186,6 +186,7 @@ class Orchestrator:
         self.elsewhere: frozenset[str] = frozenset()
         """Names of harnesses that other processes start on the same store: a message to one that is not there yet waits for
         it. Set before the block is entered."""
+        self._goes_on = False
         self.latch: KillSwitch = MemoryKillSwitch()
         """The kill switch for effects; beside the store, if that is a file."""
 
@@ -475,6 +476,29 @@ class Orchestrator:
         check_seconds(grace=grace)
         self._shutdown.stop(grace, "the orchestrator was stopped")
 
+    async def hand_over(self, name: str, cause: str, grace_s: float | None = None) -> None:
+        """Stop a harness and those that it has started, as at the end of the program, and forget them.
+
+        Another program goes on with them, or this one later. Does nothing if the harness does not run here.
+
+        Args:
+            cause: recorded with the end.
+            grace_s: seconds until they are cancelled, `math.inf` for no limit; default is their own.
+        """
+        await self._registry.hand_over(name, cause, grace_s)
+
+    @contextmanager
+    def going_on(self) -> Generator[None]:
+        """Refuse to start harnesses that have ended, unless their program ended; it is decided when the store is reached.
+
+        Such a harness fails with `OwnedElsewhere`, and nothing is recorded.
+        """
+        self._goes_on = True
+        try:
+            yield
+        finally:
+            self._goes_on = False
+
     def approve(self, id: str, *, by: str, reason: str = "") -> Order[bool]:
         """Approve a request of a harness; `store.approvals()` lists them. Awaiting the order waits for the disk and returns
         whether it changed anything.
@@ -575,6 +599,7 @@ class Orchestrator:
             most=options.max_record_bytes,
             take_span=lambda: self.beside.take_span,
             why_cancelled=shutdown.why_cancelled,
+            goes_on=lambda: self._goes_on,
         )
 
     async def _start_services(self, services: trio.Nursery, log: LogFollower | None) -> None:

@@ -89,6 +89,8 @@ class RunContext:
     """Returns what takes the spans of agents: name, attempt and step of the harness, and the span; None without traces."""
     why_cancelled: Callable[[], str] = lambda: "cancelled"
     """Returns why everything is cancelled from outside."""
+    goes_on: Callable[[], bool] = lambda: False
+    """Returns whether a harness that is claimed now is refused if it has ended."""
 
 
 _row: Callable[[type[StepRow], tuple[object, ...]], StepRow] = cast(Any, tuple).__new__

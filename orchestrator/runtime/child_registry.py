@@ -154,6 +154,23 @@ class ChildRegistry:
                 if not child.done:
                     await child.wait_done()
 
+    async def hand_over(self, name: str, cause: str, grace_s: float | None) -> None:
+        """Stop a harness and its children, so that another program can go on with them; see `Orchestrator.hand_over`."""
+        while family := [child for child in self._family(name) if not child.done]:
+            for child in family:
+                child.orders.stop(grace_s, cause, program_ends=True)
+            for child in family:
+                await child.wait_done()
+        # Whoever knows a child takes it for one that an operator may have stopped, and does not start it again.
+        for child in self._family(name):
+            self._forget(child)
+
+    def _family(self, name: str) -> list[Child]:
+        """Return a harness that was started here, and those that it has started, directly or through others."""
+        parents = self.families.parents
+        below = [child for child in parents if name in _above(child, parents)]
+        return [child for one in (name, *below) if (child := self._children.get(one)) is not None]
+
     # the `Starter`
 
     def running(self, name: str) -> AnyHarness | None:
@@ -226,3 +243,12 @@ class ChildRegistry:
             above.family.forget(child.name)
         self._post.forget(child.name)
         self._pools.forget(pool_name("harness", child.name), (other.spec.pools for other in self._children.values()))
+
+
+def _above(name: str, parents: Mapping[str, str]) -> list[str]:
+    """Return the names of the harnesses that have started one, nearest first."""
+    above: list[str] = []
+    while (parent := parents.get(name)) is not None and parent not in above:
+        above.append(parent)
+        name = parent
+    return above

@@ -56,7 +56,7 @@ class HarnessClaim:
         """Whether the harness had completed and is claimed because its `reopens()` returned true."""
         initial, version = self._initial()
         cls = type(harness)
-        own: Any = {"state_version": version, "mailbox_limit": mailbox_limit}
+        own: Any = {"state_version": version, "mailbox_limit": mailbox_limit, "goes_on": context.goes_on()}
         self._claim = Claim(spec.name, initial, f"{cls.__module__}:{cls.__qualname__}", spec.take_over, **own)
         self._receipt = context.recorder.submit(self._claim)
 

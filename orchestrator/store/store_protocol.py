@@ -104,6 +104,8 @@ class Claim:
     """Take it even from a living process, where it then fails with `OwnershipLost`."""
     reopen: bool = False
     """Take it even if it is completed."""
+    goes_on: bool = False
+    """Refuse one that has ended, unless its program ended: another program may have come to its end meanwhile."""
     state_version: int = 1
     """Version of the initial state's class; stored if the harness is new."""
     mailbox_limit: int | None = None

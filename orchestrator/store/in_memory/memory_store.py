@@ -31,6 +31,7 @@ from orchestrator.records import (
 )
 from orchestrator.store.rules.approval_rules import ApprovalRules, Filed, MemoryApprovalRows, approval_records
 from orchestrator.store.rules.budget_rules import BudgetRules, MemoryBudgetRows
+from orchestrator.store.rules.claim_rules import check_going_on
 from orchestrator.store.rules.effect_rules import Mark, effects_of, settling
 from orchestrator.store.rules.fork_rules import Origin, check_fork, copy_step, forked, rows_of
 from orchestrator.store.rules.state_rules import check_migrate, derive, migration_body, versions_until
@@ -377,6 +378,7 @@ class MemoryStore:
             harness = self._make(claim.name, claim.harness_class, claim.initial_state)
             if claim.state_version != 1:
                 harness.versions.append(VersionRow(0, claim.state_version, 0))
+        check_going_on(claim, Status(harness.status), decode(harness.event))
         if harness.owned and not claim.take_over:
             raise OwnedElsewhere(f"harness {claim.name!r} is owned elsewhere: it is running already; stop that one first")
         if harness.status != Status.COMPLETED or claim.reopen:

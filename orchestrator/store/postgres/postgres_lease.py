@@ -1,7 +1,8 @@
 """The lease of a run: while it is renewed, the run's harnesses are its own.
 
     renewed     every quarter of the lease, on a connection of its own, to the server's clock + `lease_s`
-    fenced      at `FENCE` of the lease after the last renewal was sent, by this machine's monotonic clock: the run is over
+    fenced      at `FENCE` of the lease after the last renewal was sent, by this machine's monotonic clock: the run is over.
+            A thread of its own sees to it, which asks nobody, so that a silent network cannot delay it
     lapsed      at the end of the lease, by the server's clock: another run may claim the harnesses
 
 A run is fenced before its lease lapses, since a renewal reaches the server after it was sent; neither clock is compared with
@@ -44,7 +45,7 @@ class Lease:
     """The lease of this run, renewed by a thread of its own.
 
     Args:
-        on_end: called once, in whatever thread has noticed that the run is over: in its own one, or in `check`.
+        on_end: called once, in whatever thread has noticed that the run is over: in one of its own, or in `check`.
     """
 
     def __init__(self, address: Address, on_end: Callable[[], None]) -> None:
@@ -71,6 +72,7 @@ class Lease:
         self._fence = sent + FENCE * self._lease_s
         self._thread = threading.Thread(target=self._renew_all, name="orchestrator-lease", daemon=True)
         self._thread.start()
+        threading.Thread(target=self._fence_off, name="orchestrator-fence", daemon=True).start()
 
     @property
     def left_s(self) -> float:
@@ -95,6 +97,13 @@ class Lease:
         if (db := self._db) is not None:
             with suppress(Exception):
                 db.close()
+
+    def _fence_off(self) -> None:
+        """End the run when its lease was not renewed in time."""
+        while not self._stopped.wait(max(0.0, self.left_s)):
+            if self.left_s <= 0:
+                self._end("the server was not reached in time")
+                return
 
     def _renew_all(self) -> None:
         wait_s = self._lease_s * _RENEW
@@ -139,5 +148,7 @@ class Lease:
                     f"{self._lease_s * _RENEW:g} s; its harnesses may belong to another run now, start again"
                 )
         if is_first:
+            if (db := self._db) is not None:
+                db.cut()
             self._on_end()
         return self.error

@@ -7,23 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from itertools import groupby
+from typing import Any, cast
 
 from harnesses.errors import OrchestratorError
-from orchestrator.codec import decode, encode, kept_of
-from orchestrator.errors import OwnedElsewhere, OwnershipLost
+from orchestrator.codec import encode
+from orchestrator.errors import OwnershipLost
 from orchestrator.events import Forked, Restarting, Started
-from orchestrator.lifecycle import Status, remembers_restarts
-from orchestrator.records import LIMITS_SET
+from orchestrator.lifecycle import remembers_restarts
+from orchestrator.store.postgres.postgres_claims import PostgresClaims, owned_elsewhere
 from orchestrator.store.postgres.postgres_connection import Database, array, text_array
-from orchestrator.store.postgres.postgres_reader import state_after, versions_of
+from orchestrator.store.postgres.postgres_reader import versions_of
 from orchestrator.store.postgres.postgres_rows import (
-    EVENT,
     PostgresApprovalRows,
     PostgresBudgetRows,
     PostgresMailRows,
     find_harness,
-    read_children,
 )
 from orchestrator.store.rules.approval_rules import ApprovalRules
 from orchestrator.store.rules.budget_rules import BudgetRules
@@ -37,7 +36,6 @@ from orchestrator.store.store_protocol import (
     HELD,
     Append,
     Claim,
-    Claimed,
     EffectRow,
     Fork,
     Migrate,
@@ -49,25 +47,6 @@ from orchestrator.store.store_protocol import (
 )
 
 _HEAD = "SELECT coalesce(max(step), 0) FROM records WHERE harness = %s AND kind = 'step'"
-_CLAIMED = f"""
-SELECT h.id, h.owner, h.owner = %s OR is_alive(h.owner), h.epoch, h.status, h.attempt, h.event, h.supervision, h.initial_state,
-       coalesce(last.step, 0), last.body, coalesce(saved.step, 0), saved.state, v.step, v.version, v.state,
-       (SELECT r.body FROM records r WHERE r.harness = h.id AND r.kind = 'forked' AND {EVENT} LIMIT 1),
-       (SELECT r.body FROM records r WHERE r.harness = h.id AND r.kind = '{LIMITS_SET}' AND {EVENT}
-        ORDER BY r.seq DESC LIMIT 1),
-       EXISTS (SELECT 1 FROM records r WHERE r.harness = h.id AND r.kind = 'child' AND {EVENT}),
-       ARRAY(SELECT ARRAY[r.kind, r.body] FROM records r WHERE r.harness = h.id AND r.kind IN ('intent', 'outcome')
-             AND r.step = coalesce(last.step, 0) + 1 ORDER BY r.seq)
-FROM harnesses h
-LEFT JOIN LATERAL (SELECT r.step, r.body FROM records r WHERE r.harness = h.id AND r.kind = 'step'
-                   ORDER BY r.step DESC LIMIT 1) last ON true
-LEFT JOIN LATERAL (SELECT r.step, r.state FROM records r WHERE r.harness = h.id AND r.kind = 'step' AND r.state IS NOT NULL
-                   ORDER BY r.step DESC LIMIT 1) saved ON true
-LEFT JOIN LATERAL (SELECT w.step, w.version, r.state FROM state_versions w LEFT JOIN records r ON r.seq = w.seq
-                   WHERE w.harness = h.id ORDER BY w.step DESC, w.version DESC LIMIT 1) v ON true
-WHERE h.name = %s
-"""
-"""All that a claim needs, in one round trip."""
 _MAKE = """
 INSERT INTO harnesses (id, name, class, initial_state, owner, epoch, status, attempt, event, time_us, mailbox_limit)
 SELECT coalesce(max(id), 0) + 1, %s, %s, %s, %s, 1, 'new', %s, %s, %s, %s FROM harnesses RETURNING id
@@ -121,8 +100,8 @@ class PostgresOperations:
         self._spenders = spenders
         self._budget_rules = BudgetRules(PostgresBudgetRows(db, run), self._insert_record)
         self.mail = MailRules(PostgresMailRows(db, location), self._insert_record)
+        self._claims = PostgresClaims(db, run, holdings, spenders)
         self._by_type: dict[type[Any], Callable[[Any], Any]] = {
-            Claim: self._claim,
             Append: self._append,
             Migrate: self._migrate,
             Post: self.mail.put,
@@ -142,7 +121,15 @@ class PostgresOperations:
             self.newest += len(steps) + len(effects)
         return range(first, self.newest + 1)
 
-    def do(self, operation: Operation) -> Any:
+    def do_all(self, operations: Sequence[Operation]) -> list[Any]:
+        """Return the results of operations, in order; claims that follow each other are made together."""
+        results: list[Any] = []
+        for is_claim, group in groupby(operations, lambda operation: isinstance(operation, Claim)):
+            same = list(group)
+            results += self._claims.claim(cast(list[Claim], same)) if is_claim else map(self._do, same)
+        return results
+
+    def _do(self, operation: Operation) -> Any:
         """Return the result of one operation; the result of a refused one is an exception."""
         try:
             if isinstance(operation, HELD):
@@ -152,64 +139,6 @@ class PostgresOperations:
             return self._by_type[type(operation)](operation)
         except OrchestratorError as error:
             return error
-
-    def _claim(self, claim: Claim) -> Claimed:
-        row = self._db.row(_CLAIMED, (self._run, claim.name))
-        if row is None:
-            return self._make(claim)
-        harness, owner, alive, epoch, status = row[:5]
-        if status == Status.COMPLETED and not claim.reopen:
-            return self._to_claimed(epoch, row)
-        if owner is not None and alive and not claim.take_over:
-            raise self._owned(claim.name, owner)
-        claimed = self._to_claimed(epoch + 1, row)
-        self._db.execute(
-            "UPDATE harnesses SET owner = %s, epoch = %s, class = %s, mailbox_limit = %s WHERE id = %s",
-            (self._run, epoch + 1, claim.harness_class, claim.mailbox_limit, harness),
-        )
-        self._spenders.add(harness)
-        self._change_hands(harness, epoch + 1, claimed.step)
-        return claimed
-
-    def _change_hands(self, harness: int, epoch: int, head: int) -> None:
-        self._db.execute("INSERT INTO claims (harness, epoch, run) VALUES (%s, %s, %s)", (harness, epoch, self._run))
-        self.holdings.ownership += 1
-        self.holdings.epochs[harness] = epoch
-        self.holdings.heads[harness] = head
-
-    def _to_claimed(self, epoch: int, row: Any) -> Claimed:
-        harness, _, _, _, status, attempt, event, supervision, initial, step, body, saved, state, *rest = row
-        migrated_at, version, migrated, forked_by, limits, has_children, marks = rest
-        if migrated is not None and migrated_at < step:
-            migrated = None
-        if migrated is None:
-            state = state_after(self._db, harness, initial if state is None else state, saved, step)
-        return Claimed(
-            harness=harness,
-            epoch=epoch,
-            status=Status(status),
-            attempt=attempt,
-            step=step,
-            state=state if migrated is None else migrated,
-            event=decode(event),
-            supervision=decode(supervision),
-            unsaved_steps=step - saved,
-            marks=tuple((kind, said) for kind, said in marks),
-            state_version=1 if version is None else version,
-            migrated=migrated is not None,
-            kept={} if body is None else kept_of(body),
-            children=read_children(self._db, harness) if has_children else (),
-            model="" if forked_by is None else decode(forked_by).get("model", ""),
-            time_limits={} if limits is None else decode(limits),
-        )
-
-    def _make(self, claim: Claim) -> Claimed:
-        made = (claim.name, claim.harness_class, claim.initial_state, self._run, 0, "{}", 0, claim.mailbox_limit)
-        (harness,) = self._db.row(_MAKE, made)
-        self._change_hands(harness, 1, 0)
-        if claim.state_version != 1:
-            self._add_version(harness, VersionRow(0, claim.state_version, 0))
-        return Claimed(harness, 1, Status.NEW, 0, 0, claim.initial_state, {}, {}, 0, state_version=claim.state_version)
 
     def _append(self, append: Append) -> int:
         self._check_held(append.harness, append.epoch)
@@ -241,7 +170,7 @@ class PostgresOperations:
     def _settle(self, settle: Settle) -> int:
         harness, owner, alive = find_harness(self._db, settle.name, self._location)
         if owner is not None and (alive or owner == self._run):
-            raise self._owned(settle.name, owner)
+            raise owned_elsewhere(settle.name, owner)
         step = 1 + self._db.row(_HEAD, (harness,))[0]
         body = settling(settle, step, self._db.rows(_MARKS, (harness, step)))
         return self._insert_record(harness, 0, 0, step, settle.time_us, body, "outcome")
@@ -292,12 +221,6 @@ class PostgresOperations:
         seq = self._insert_record(harness, 1, origin.attempt, fork.step, fork.time_us, event, Forked.kind)
         self.append_rows((), [row._replace(harness=harness, epoch=1) for row in fork.beside])
         return seq
-
-    def _owned(self, name: str, owner: str) -> OwnedElsewhere:
-        return OwnedElsewhere(
-            f"harness {name!r} is owned elsewhere: run {owner} runs it; stop that one first, or, if it is gone, wait until "
-            "its lease has lapsed"
-        )
 
     def _check_held(self, harness: int, epoch: int) -> None:
         if self.holdings.epochs.get(harness) != epoch:

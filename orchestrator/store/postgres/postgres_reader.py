@@ -79,6 +79,8 @@ class PostgresReader:
     def __init__(self, address: Address) -> None:
         self._address = address
         self.location = address.location
+        self.schema = address.schema
+        """The schema that holds its tables."""
         self._idle: list[Database] = []
         self._busy: set[Database] = set()
         self._roster: tuple[str, list[HarnessRow]] = ("", [])
@@ -150,11 +152,11 @@ class PostgresReader:
                 raise UsageError(f"harness {name!r} has no step {step}: expected a number from 0 to its last step")
             return find_state(db, harness, step)
 
-        return self._read(work, whole=True)
+        return self.read(work, whole=True)
 
     def state_versions(self, name: str) -> list[VersionRow]:
         """Return the versions of a harness's states, in order of step and version."""
-        return self._read(lambda db: versions_of(db, self._number(db, name)), whole=True)
+        return self.read(lambda db: versions_of(db, self._number(db, name)), whole=True)
 
     def mailbox(self, name: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
         """Return unconsumed messages to one harness with `seq > after`, oldest first; fewer than `limit` if they are large."""
@@ -168,13 +170,13 @@ class PostgresReader:
             (name, after, limit, _LARGEST_PAGE),
         )
         if not rows:
-            self._read(lambda db: self._number(db, name))
+            self.read(lambda db: self._number(db, name))
         return [Message(*row) for row in rows]
 
     def replies(self, name: str) -> list[Message]:
         """Return the unconsumed replies to one harness, oldest first."""
         query = f"SELECT {_MESSAGE} FROM mailbox m WHERE harness = %s AND consumed_step IS NULL AND kind = 'reply'"
-        return self._read(lambda db: [Message(*row) for row in db.rows(f"{query} ORDER BY seq", (self._number(db, name),))])
+        return self.read(lambda db: [Message(*row) for row in db.rows(f"{query} ORDER BY seq", (self._number(db, name),))])
 
     def room(self, name: str) -> int | None:
         """Return how many more messages the mailbox of a harness accepts; None for any number."""
@@ -183,7 +185,7 @@ class PostgresReader:
             harness, limit = find_recipient(db, name, self.location)
             return None if limit is None else max(0, limit - int(db.row(WAITING, (harness, now_us(), limit))[0]))
 
-        return self._read(work)
+        return self.read(work)
 
     def arrivals(self, *, after: int) -> list[tuple[str, int]]:
         """Return each harness that has messages with `seq > after`, and the `seq` of its newest."""
@@ -216,7 +218,7 @@ class PostgresReader:
                 self._number(db, name)
             return approval_records(all_filed(db))
 
-        return [record for record in self._read(work) if name is None or record.harness == name]
+        return [record for record in self.read(work) if name is None or record.harness == name]
 
     def answers(self, *, after: int, limit: int) -> list[tuple[int, str]]:
         """Return at most `limit` answers to approval requests with `seq > after`: `seq`, and the id of the request."""
@@ -228,11 +230,11 @@ class PostgresReader:
 
     def children(self, name: str | None = None) -> tuple[ChildRecord, ...]:
         """Return the children of one harness, or of all, in start order."""
-        return self._read(lambda db: read_children(db, None if name is None else self._number(db, name)), whole=True)
+        return self.read(lambda db: read_children(db, None if name is None else self._number(db, name)), whole=True)
 
     def accounts(self, pools: Collection[str] | None = None) -> dict[str, Account]:
         """Return the accounts of pools, all or some, by name."""
-        return self._read(lambda db: read_accounts(db, pools))
+        return self.read(lambda db: read_accounts(db, pools))
 
     def last_seq(self) -> int:
         """Return the `seq` of the newest record; 0 if there is none."""
@@ -287,11 +289,11 @@ class PostgresReader:
         """
         rows = self._rows(query, values)
         if not rows and name is not None:
-            self._read(lambda db: self._number(db, name))
+            self.read(lambda db: self._number(db, name))
         return rows
 
     def _rows(self, query: str, values: tuple[object, ...] = ()) -> list[Any]:
-        return self._read(lambda db: db.rows(query, values))
+        return self.read(lambda db: db.rows(query, values))
 
     def _number(self, db: Database, name: str) -> int:
         row = db.row("SELECT id FROM harnesses WHERE name = %s", (name,))
@@ -301,7 +303,7 @@ class PostgresReader:
             raise UnknownHarness(f"no harness {name!r} in {self.location}: {known}{near(name, names)}")
         return int(row[0])
 
-    def _read(self, work: Callable[[Database], ResultT], *, whole: bool = False) -> ResultT:
+    def read(self, work: Callable[[Database], ResultT], *, whole: bool = False) -> ResultT:
         """Return what `work` reads, on a connection that no other thread uses meanwhile.
 
         Args:

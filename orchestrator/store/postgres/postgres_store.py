@@ -15,7 +15,6 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from attrs import define, frozen
 
@@ -116,7 +115,6 @@ class PostgresStore(PostgresReader):
             raise UsageError(f"store: lease_s: expected {_SHORTEST_S} to {_LONGEST_S:g} seconds, was {lease_s!r:.100}")
         super().__init__(Address(url, schema, lease_s))
         self.lease_s = lease_s
-        self.schema = schema
         self._key = _read_key(key)
         self._lock = threading.Lock()
         self._pid = os.getpid()
@@ -298,9 +296,13 @@ class PostgresStore(PostgresReader):
         written = {(row.harness, row.step) for row in steps}
         mail.consume([row for row in writes.consumed if (row.harness, row.step) in written])
         sent = mail.send(writes.sent, written)
+<<<<<<< HEAD
         results: list[Any] = [operations.do(operation) for operation in writes.operations]
         claims = zip(writes.operations, results, strict=True)
         self._names |= {made.harness: one.name for one, made in claims if isinstance(one, Claim) and isinstance(made, Claimed)}
+=======
+        results = operations.do_all(writes.operations)
+>>>>>>> fca17223 (Nodes: programs on several machines share the harnesses of a fleet on one PostgreSQL store, and take over those of a node that is gone)
         if holdings.ownership != ownership:
             db.execute("UPDATE meta SET ownership = %s", (holdings.ownership,))
         db.execute(_END_COMMIT, (self._commits + 1, operations.newest, self.run))

@@ -21,6 +21,7 @@ from orchestrator.store.file.schema import HEAD, IS_EVENT, MARKS, MODEL_OF
 from orchestrator.store.file.value_files import files_folder, what_is_wrong
 from orchestrator.store.rules.approval_rules import ApprovalRules
 from orchestrator.store.rules.budget_rules import BudgetRules
+from orchestrator.store.rules.claim_rules import check_going_on
 from orchestrator.store.rules.effect_rules import settling, unknown_harness
 from orchestrator.store.rules.fork_rules import Origin, check_fork, check_room, make_fork, origin_in
 from orchestrator.store.rules.holdings import Holdings
@@ -93,6 +94,7 @@ class Operations:
         if row is None:
             return self._make(claim)
         harness, owner, epoch, status = row[:4]
+        check_going_on(claim, Status(status), decode(row[5]))
         if status == Status.COMPLETED and not claim.reopen:
             return self._to_claimed(claim.name, epoch, row)
         if not claim.take_over:

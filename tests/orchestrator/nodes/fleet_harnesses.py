@@ -1,0 +1,37 @@
+"""Harnesses that the tests run on several nodes, and the functions that return the fleet."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+
+import trio
+
+from harnesses import BaseHarness
+from orchestrator import Orchestrator
+from orchestrator.handle import Handle
+from orchestrator.nodes.fleet_members import Member
+
+
+class Ticking(BaseHarness[int, int, int]):
+    """Counts for ever, and says in which process."""
+
+    async def execute(self) -> AsyncGenerator[tuple[int, int]]:
+        while True:
+            self.update_state(lambda count: count + 1)
+            yield self.state, os.getpid()
+            await trio.sleep(0.02)
+
+
+def start_ticking(name: str) -> Member:
+    """Return a member that ticks."""
+
+    def start(orchestrator: Orchestrator) -> Handle:
+        return orchestrator.start(Ticking(0), name=name)
+
+    return Member(name, start)
+
+
+def ticking() -> list[Member]:
+    """Return a fleet of four."""
+    return [start_ticking(f"h{number}") for number in range(4)]
