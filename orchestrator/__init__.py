@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     )
     from orchestrator.handle import Handle
     from orchestrator.lifecycle import Status
+    from orchestrator.nodes.fleet_members import Member
+    from orchestrator.nodes.run_node import run_node
     from orchestrator.orchestrator import Orchestrator
     from orchestrator.outcome import Outcome, OutcomeKind
     from orchestrator.recording.budget_account import Pool
@@ -40,6 +42,8 @@ else:
             ),
             "orchestrator.handle": "Handle",
             "orchestrator.lifecycle": "Status",
+            "orchestrator.nodes.fleet_members": "Member",
+            "orchestrator.nodes.run_node": "run_node",
             "orchestrator.orchestrator": "Orchestrator",
             "orchestrator.outcome": "Outcome OutcomeKind",
             "orchestrator.recording.budget_account": "Pool",
@@ -59,6 +63,7 @@ __all__ = [
     "HarnessFailed",
     "HarnessRecord",
     "Intensity",
+    "Member",
     "MemoryStore",
     "Orchestrator",
     "OrchestratorError",
@@ -83,5 +88,6 @@ __all__ = [
     "Supervisor",
     "UnknownHarness",
     "UsageError",
+    "run_node",
     "run_workers",
 ]

@@ -16,8 +16,6 @@ from collections.abc import Mapping, Sequence
 from attrs import define, field, frozen
 
 _ROUNDING = 1e-9
-_MOST_PASSES = 8
-"""Limit on passes over all groups; what is left uneven after that is left for the next time."""
 
 
 @frozen
@@ -114,18 +112,17 @@ def _least(loads: Sequence[_Load], group: Group) -> _Load | None:
 
 
 def _even_out(loads: Sequence[_Load]) -> None:
-    """Move groups from fuller nodes to emptier ones, as long as that makes the fuller of the two less loaded."""
-    for _ in range(_MOST_PASSES):
-        has_moved = False
-        for full in sorted(loads, key=lambda load: (-load.load(), load.room.name)):
-            for group in sorted(full.groups.values(), key=lambda group: group.key, reverse=True):
-                best = _least([load for load in loads if load is not full], group)
-                if best is not None and best.load(len(group.names)) < full.load() - _ROUNDING:
-                    full.take(group)
-                    best.put(group)
-                    has_moved = True
-        if not has_moved:
+    """Move groups from the fullest node, as long as that makes it less loaded than the one they go to would be."""
+    left = {load.room.name: sorted(load.groups.values(), key=lambda group: group.key) for load in loads}
+    while going := [load for load in loads if left[load.room.name]]:
+        full = max(going, key=lambda load: (load.load(), load.room.name))
+        if min(load.load(1) for load in loads) >= full.load() - _ROUNDING:
             return
+        group = left[full.room.name].pop()
+        best = _least([load for load in loads if load is not full], group)
+        if best is not None and best.load(len(group.names)) < full.load() - _ROUNDING:
+            full.take(group)
+            best.put(group)
 
 
 def _why_not(group: Group, rooms: Sequence[Room]) -> str:

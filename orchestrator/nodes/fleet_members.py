@@ -19,6 +19,10 @@ from orchestrator.orchestrator import Orchestrator
 StartMember: TypeAlias = Callable[[Orchestrator], Handle]
 
 
+def _labels(given: Iterable[str]) -> frozenset[str]:
+    return frozenset(given)
+
+
 @frozen
 class Member:
     """A harness of a fleet."""
@@ -26,7 +30,7 @@ class Member:
     name: str
     start: StartMember
     """Makes the harness and starts it under its name; called whenever a node takes it."""
-    needs: frozenset[str] = field(default=frozenset[str](), converter=frozenset)
+    needs: frozenset[str] = field(default=(), converter=_labels)
     """Labels that its node must have."""
     cpus: float = 0.0
     """Processors of its node that are kept for it; 0 if it mostly waits."""

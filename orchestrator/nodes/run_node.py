@@ -84,11 +84,17 @@ async def run_node(
         {"drain_s": drain_s, "handle_signals": False, **options},
         trio.Event() if drain is None else drain,
     )
+    failure: Exception | None = None
     async with trio.open_nursery() as nursery:
         if threading.current_thread() is threading.main_thread():
             await nursery.start(heed_signals, node.heed_signal)
-        await node.run()
+        try:
+            await node.run()
+        except Exception as error:
+            failure = error  # raised as it is, not in a group
         nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
 def _fleet_of(members: str | Fleet | Iterable[Member]) -> Fleet:
@@ -152,14 +158,14 @@ class _Node:
             except StoreUnusable as error:
                 if error.__cause__ is None or not is_connection_error(error.__cause__):
                     raise
-                self._say_once(f"node {self._terms.name}: {error}; it waits for the server")
+                self._say_once(str(error), f"node {self._terms.name}: {error}; it waits for the server")
             with trio.move_on_after(min(_AGAIN_S, self._lease_s)):
                 await self._draining.wait()
         return None
 
-    def _say_once(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
+    def _say_once(self, key: str, text: str) -> None:
+        if key not in self._said:
+            self._said.add(key)
             say(text)
 
     async def _live(self, store: PostgresStore) -> bool:
@@ -209,7 +215,7 @@ class _Node:
                         f"node, got one that run {run} keeps; choose another with --name, or stop that one"
                     )
                 before = run, until
-                self._say_once(f"node {terms.name}: its name has a lease for {left_s:.1f} s more; it waits")
+                self._say_once(run, f"node {terms.name}: its name has a lease for {left_s:.1f} s more; it waits")
             with trio.move_on_after(_NAME_S):
                 await self._draining.wait()
         return False

@@ -112,6 +112,7 @@ BESIDE = {
     "history": (),
     "mail": ("durable_mailbox",),
     "mcp": ("supervision_tools", "tool_box"),
+    "nodes": ("run_node", "node_life"),
     "operating": ("approval_answers", "effect_outcomes"),
     "presets": ("run_folder",),
     "recording": ("recorder",),

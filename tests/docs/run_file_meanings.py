@@ -34,6 +34,11 @@ MEANINGS: dict[str, tuple[str, ...]] = {
     "[[harness]].features": ("A `FeatureHarness`, in place of `harness`.",),
     "[[harness]].coding": ("A `CodingHarness`, in place of `harness`.",),
     "[[harness]].pipeline": ("A `PipelineHarness`, in place of `harness`.",),
+    "[[harness]].needs": (
+        "Labels that a [node](../how-to/nodes.md) must have to run it; `orchestrator run` does not ask for them.",
+        "array of texts",
+    ),
+    "[[harness]].cpus": ("Processors of its node that are kept for it; 0 for one that mostly waits.", "number"),
     "[[supervisor]].name": ("Its name: text without `/`.",),
     "[[supervisor]].strategy": ("`one_for_one`, `one_for_all` or `rest_for_one`.",),
     "[[supervisor]].intensity": ("How often it restarts within `period_s`.",),

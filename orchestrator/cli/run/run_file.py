@@ -21,6 +21,8 @@
                                         of each holds; handed on as `guardrails` if it asks for them
     supervisor = "desk"                 which it is started under, and
     pool = "models"                     what it spends from with others
+    needs = ["git"]                     labels of the nodes that can run it, and
+    cpus = 1                            the processors that are kept for it there; see `orchestrator.nodes`
 
 Instead of `harness`, one of `trading`, `features`, `coding` and `pipeline`: a table that describes a ready-made one.
 
@@ -114,6 +116,10 @@ class Table:
     pool: str | None = None
     memory: Mapping[str, Any] | None = None
     """That of all pipelines."""
+    needs: tuple[str, ...] = ()
+    """Labels of the nodes that can run it; `orchestrator run` does not ask for them."""
+    cpus: float = 0.0
+    """Processors of its node that are kept for it."""
 
 
 @frozen(kw_only=True)
@@ -148,6 +154,11 @@ class _Member:
 
     supervisor: str | None = None
     pool: str | None = None
+    needs: tuple[str, ...] = ()
+    cpus: Annotated[float, Meta(ge=0, le=1e6)] = 0.0
+
+
+_MEMBER = tuple(one.name for one in attrs.fields(_Member))
 
 
 @frozen
@@ -315,7 +326,7 @@ def _check_memory(table: Mapping[str, Any] | None, where: str, beside: Path) -> 
 
 def _table(data: dict[str, Any], where: str, beside: Path, everyone: dict[str, Any], shared: Shared) -> Table:
     take_word(data, where)
-    member = convert({key: data.pop(key) for key in ("supervisor", "pool") if key in data}, _Member, where)
+    member = convert({key: data.pop(key) for key in _MEMBER if key in data}, _Member, where)
     shared.groups.check("supervisor", member.supervisor, where)
     shared.groups.check("pool", member.pool, where)
     budget = _take_budget(data, where)
@@ -346,6 +357,8 @@ def _table(data: dict[str, Any], where: str, beside: Path, everyone: dict[str, A
         member.supervisor,
         member.pool,
         shared.memory,
+        member.needs,
+        member.cpus,
     )
 
 
@@ -427,7 +440,7 @@ def _check_keys(data: Mapping[str, Any], cls: type, where: str) -> None:
 
 ALSO: Mapping[type, tuple[str, ...]] = {
     _Top: ("budget", "guardrails"),
-    HarnessConfig: ("budget", "guardrails", "supervisor", "pool", *READY_MADE),
+    HarnessConfig: ("budget", "guardrails", *_MEMBER, *READY_MADE),
     SupervisorTable: ("budget",),
 }
 """Keys that are read by themselves."""

@@ -14,23 +14,7 @@ from attrs import frozen
 from harnesses.timing.clock import now_us
 from orchestrator.store.postgres.postgres_connection import Database
 from orchestrator.store.postgres.postgres_reader import PostgresReader
-from orchestrator.store.postgres.postgres_schema import CREATE, FIND_META
 
-_TABLE = """
-CREATE TABLE IF NOT EXISTS nodes (
-    fleet text NOT NULL,
-    name text NOT NULL,
-    run text NOT NULL,
-    labels text NOT NULL,
-    cpus double precision NOT NULL,
-    digest text NOT NULL,
-    draining boolean NOT NULL DEFAULT false,
-    unplaced text NOT NULL DEFAULT '{}',
-    time_us bigint NOT NULL,
-    PRIMARY KEY (fleet, name)
-)
-"""
-_FIND = FIND_META.replace("'meta'", "'nodes'")
 _FORGET = "DELETE FROM nodes n WHERE n.fleet = %s AND n.time_us < %s AND NOT is_alive(n.run)"
 _KEPT_US = 86_400_000_000
 """How long a node that was lost stays in the table."""
@@ -123,13 +107,7 @@ class NodeTable:
 
     def nodes(self, fleet: str | None = None) -> list[NodeRow]:
         """Return the nodes of one fleet, or of all, those of the last day that were lost too."""
-
-        def work(db: Database) -> list[NodeRow]:
-            if not db.row(_FIND, (self._store.schema,))[0]:
-                return []
-            return [_node_of(row) for row in db.rows(_NODES, (fleet, fleet))]
-
-        return self._store.read(work)
+        return self._store.read(lambda db: [_node_of(row) for row in db.rows(_NODES, (fleet, fleet))])
 
     def places(self) -> list[HarnessPlace]:
         """Return where each harness of the store is."""
@@ -148,10 +126,6 @@ class NodeTable:
         now = now_us()
 
         def work(db: Database) -> bool:
-            if not db.row(_FIND, (self._store.schema,))[0]:
-                with db.transaction():
-                    db.execute(CREATE, (self._store.schema,))
-                    db.execute(_TABLE)
             db.execute(_FORGET, (fleet, now - _KEPT_US))
             shown = msgspec.json.encode(sorted(labels)).decode()
             return db.row(_JOIN, (fleet, name, run, shown, cpus, digest, now)) is not None

@@ -45,7 +45,7 @@ def _commit(db: Database, location: str, operation: Operation) -> Any:
         ownership, _, _, newest = db.row("SELECT * FROM begin_commit('')")
         holdings = Holdings(ownership)
         operations = PostgresOperations(db, location, secrets.token_hex(6), holdings=holdings, newest=newest, spenders=set())
-        result = operations.do(operation)
+        (result,) = operations.do_all([operation])
         if holdings.ownership != ownership:
             db.execute("UPDATE meta SET ownership = %s", (holdings.ownership,))
     return result

@@ -5,6 +5,7 @@ records      everything that happened, in one order. `seq` has no gaps and is in
 harnesses    one row each: its owner and its lifecycle status
 claims       which run had a harness, by epoch
 runs         how many commits each run has made, and the `seq` of the last: settles a commit whose answer was lost
+nodes        programs that share a fleet of harnesses; see `postgres_nodes`
 leases       until when each living run owns its harnesses, by the server's clock. A table of its own, so that no commit,
              however long, blocks a renewal
 mailbox, pools, open_reservations, approval_index, state_versions    as in `orchestrator.store.file.schema`
@@ -182,6 +183,18 @@ ALTER TABLE meta ADD COLUMN store text NOT NULL DEFAULT gen_random_uuid()::text;
 CREATE TABLE kill_switches (
     name text PRIMARY KEY,
     said text NOT NULL
+);
+CREATE TABLE nodes (
+    fleet text NOT NULL,
+    name text NOT NULL,
+    run text NOT NULL,
+    labels text NOT NULL,
+    cpus double precision NOT NULL,
+    digest text NOT NULL,
+    draining boolean NOT NULL DEFAULT false,
+    unplaced text NOT NULL DEFAULT '{}',
+    time_us bigint NOT NULL,
+    PRIMARY KEY (fleet, name)
 );
 UPDATE meta SET version = 2;
 """,

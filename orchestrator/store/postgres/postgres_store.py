@@ -296,13 +296,9 @@ class PostgresStore(PostgresReader):
         written = {(row.harness, row.step) for row in steps}
         mail.consume([row for row in writes.consumed if (row.harness, row.step) in written])
         sent = mail.send(writes.sent, written)
-<<<<<<< HEAD
-        results: list[Any] = [operations.do(operation) for operation in writes.operations]
+        results = operations.do_all(writes.operations)
         claims = zip(writes.operations, results, strict=True)
         self._names |= {made.harness: one.name for one, made in claims if isinstance(one, Claim) and isinstance(made, Claimed)}
-=======
-        results = operations.do_all(writes.operations)
->>>>>>> fca17223 (Nodes: programs on several machines share the harnesses of a fleet on one PostgreSQL store, and take over those of a node that is gone)
         if holdings.ownership != ownership:
             db.execute("UPDATE meta SET ownership = %s", (holdings.ownership,))
         db.execute(_END_COMMIT, (self._commits + 1, operations.newest, self.run))

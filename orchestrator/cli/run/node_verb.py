@@ -1,0 +1,98 @@
+"""The verb `node`: this machine takes its share of a fleet's harnesses."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import trio
+from cyclopts import Parameter
+
+from orchestrator.cli.exit_codes import ExitCode
+from orchestrator.cli.run.code_loading import find_modules_in
+from orchestrator.cli.run.node_file import read_fleet
+from orchestrator.cli.run.service_manager import stay_alive, tell_manager
+from orchestrator.cli.std_streams import keep_talking, say
+from orchestrator.cli.verb_options import USUAL, Common, Seconds, Words
+from orchestrator.errors import UsageError
+from orchestrator.nodes.fleet_members import Fleet, load_fleet
+from orchestrator.nodes.run_node import run_node
+from orchestrator.store.postgres.postgres_address import is_postgres_url, shown_url
+
+
+def node(
+    file: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    /,
+    *,
+    fleet: Annotated[Words, Parameter(metavar="NAME")],
+    factory: Annotated[Words | None, Parameter(metavar="MODULE:FUNCTION")] = None,
+    name: Annotated[Words | None, Parameter(metavar="NAME")] = None,
+    label: Annotated[tuple[Words, ...], Parameter(metavar="LABEL", negative=())] = (),
+    cpus: Annotated[float | None, Parameter(metavar="N")] = None,
+    lease: Seconds | None = None,
+    drain: Seconds = 10.0,
+    common: Common = USUAL,
+) -> int:
+    """Take a share of the harnesses of a fleet, as one of several machines.
+
+    All of them are on one PostgreSQL store, and have the same run file, or function that returns the harnesses. These are
+    spread over the nodes that are alive; those of a node that is gone are taken over when its lease has lapsed. SIGTERM and
+    Ctrl-C hand everything over at the next step boundaries, and end this node with exit code 0.
+
+    Example:
+        orchestrator node run.toml --store postgresql://desk@db.example.net/desk --fleet desk --label git --cpus 4
+
+    Args:
+        file: a run file (.toml)
+        fleet: name of the fleet; nodes of the same name share its harnesses
+        factory: a function that returns the harnesses, instead of a file
+        name: name of this node in the fleet (default: that of the machine)
+        label: what harnesses may need of a node (`needs`); may be given several times
+        cpus: processors that harnesses may use here (default: those that this process may use)
+        lease: seconds after which others take over from a node that is gone (default: 10)
+        drain: seconds that harnesses have to come to a step boundary after SIGTERM (default: 10); then they are cancelled
+    """
+    store = common.store or os.environ.get("ORCHESTRATOR_STORE")
+    if not is_postgres_url(store):
+        raise UsageError(f"node: --store: expected postgresql://…, which several machines reach, got {store or 'nothing'}")
+    if (file is None) == (factory is None):
+        raise UsageError("node: expected a run file or --factory MODULE:FUNCTION, and not both; give one")
+    keep_talking()
+    members, options = _members(file, factory, store)
+    if lease is not None:
+        options["lease_s"] = lease
+    say(f"recording in {shown_url(store)}; {len(members.members)} harnesses of fleet {fleet}, {members.digest}")
+    named: dict[str, Any] = {"store": store, "fleet": fleet, "name": name, "labels": label, "cpus": cpus, "drain_s": drain}
+    try:
+        trio.run(_run, partial(run_node, members, **named, **options))
+    finally:
+        tell_manager("STOPPING=1")
+    return ExitCode.OK
+
+
+def _members(file: Path | None, factory: str | None, store: str) -> tuple[Fleet, dict[str, Any]]:
+    """Return the harnesses, and what the file says of all of them."""
+    if file is None:
+        find_modules_in(Path.cwd())
+        return load_fleet(str(factory)), {}
+    find_modules_in(file.parent, Path.cwd())
+    members, kept = read_fleet(file, store)
+    if kept.read.alerts:
+        say("alerts of the file are not told by nodes: run `orchestrator notify` beside them")
+    return members, {key: value for key, value in kept.read.options.items() if key != "drain_s"}
+
+
+async def _run(take_part: partial[Any]) -> None:
+    failure: Exception | None = None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(stay_alive)
+        tell_manager("READY=1")
+        try:
+            await take_part()
+        except Exception as error:
+            failure = error  # raised as it is, not in a group
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
