@@ -16,6 +16,7 @@ from typing import TypeVar
 import trio
 from attrs import define, field, frozen
 
+from harnesses.redaction.redactor import redact_text
 from orchestrator.errors import AlreadyRunning, OwnedElsewhere, OwnershipError
 from orchestrator.handle import Handle
 from orchestrator.nodes.fleet_members import Fleet
@@ -143,7 +144,7 @@ class NodeLife:
             except AlreadyRunning:
                 continue  # an operator was first
             except Exception as error:
-                why = one_line(f"{type(error).__name__}: {error}", 300)
+                why = one_line(redact_text(f"{type(error).__name__}: {error}"), 300)
                 if name not in self._failed:
                     say(f"node {self._terms.name}: harness {name!r} cannot be started here: {why}")
                 self._failed[name] = trio.current_time(), f"cannot be started on {self._terms.name}: {why}"
