@@ -32,7 +32,7 @@ ALIASES: Mapping[str, str] = {"latch": "kill-switch"}
 """Earlier names of verbs, which are not shown."""
 VERBS = (
     Verb("run", "run.run_verb:run", "Run a run file (.toml), a supervisor script or a program (.py).", RUN),
-    Verb("node", "run.node_verb:node", "Take a share of the harnesses of a fleet, as one of several machines.", RUN),
+    Verb("node", "nodes.node_verb:node", "Take a share of the harnesses of a fleet, as one of several machines.", RUN),
     Verb("init", "run.init_verb:init", "Write a commented run file to start from, and a harness for it.", RUN),
     Verb("doctor", "doctor.doctor_verb:doctor", "Check the set-up, the store and a run file.", RUN),
     Verb("guard", "operate.guard_verb:guard", "Tell whether a command needs human approval.", RUN),
@@ -40,7 +40,7 @@ VERBS = (
     Verb("schema", "run.init_verb:schema", "Print the JSON Schema of run files, for editors.", RUN),
     Verb("completion", "completion_verb:completion", "Print a script that completes this command in a shell.", RUN),
     Verb("status", "read.status_verbs:status", "Show the status and progress of each harness.", WATCH),
-    Verb("nodes", "read.nodes_verb:nodes", "Show the nodes of a store on PostgreSQL, and what no node can run.", WATCH),
+    Verb("nodes", "nodes.nodes_verb:nodes", "Show the nodes of a store on PostgreSQL, and what no node can run.", WATCH),
     Verb("watch", "read.watch_verb:watch", "Follow a running program, and give it orders.", WATCH),
     Verb("serve", "run.serve_verb:serve", "Show a page with everything that is recorded, and with buttons for orders.", WATCH),
     Verb(

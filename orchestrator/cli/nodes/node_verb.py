@@ -11,8 +11,8 @@ import trio
 from cyclopts import Parameter
 
 from orchestrator.cli.exit_codes import ExitCode
+from orchestrator.cli.nodes.node_file import read_fleet
 from orchestrator.cli.run.code_loading import find_modules_in
-from orchestrator.cli.run.node_file import read_fleet
 from orchestrator.cli.run.service_manager import stay_alive, tell_manager
 from orchestrator.cli.std_streams import keep_talking, say
 from orchestrator.cli.verb_options import USUAL, Common, Seconds, Words
