@@ -20,6 +20,7 @@ import trio
 from harnesses.diagnostics.control_characters import inert_json
 from harnesses.diagnostics.program_log import Processor
 from harnesses.files.safe_files import open_own
+from harnesses.redaction.prefilter import suspects
 from harnesses.redaction.redactor import may_hold_secret, redact
 from orchestrator.codec import decode, encode
 from orchestrator.errors import UsageError
@@ -191,6 +192,14 @@ def _print(file: TextIO, text: str) -> None:
 def json_line_of(record: Record) -> str:
     """Return the JSON of a line."""
     return _safe(record_line(record))
+
+
+def json_lines_of(records: Sequence[Record]) -> list[str]:
+    """Return `json_line_of` for each of many records, in less time."""
+    texts = [record_line(record) for record in records]
+    for place in set(suspects(texts)):
+        texts[place] = encode(redact(decode(texts[place])))
+    return [*map(inert_json, texts)]
 
 
 def _json(logger: Any, method: str, fields: MutableMapping[str, Any]) -> str:

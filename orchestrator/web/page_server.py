@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.resources import files
 
@@ -15,6 +16,7 @@ from attrs import define, evolve, field
 
 from orchestrator.control.control_server import JSON, Limits, Request, Response, Server, refusal
 from orchestrator.control.run_services import Address
+from orchestrator.errors import OrchestratorError
 from orchestrator.web.access import SAFE_HEADERS, Access
 from orchestrator.web.api_document import openapi
 from orchestrator.web.site_routes import PREFIX, find, respond_to
@@ -50,8 +52,14 @@ class PageServer:
         """Serve until cancelled."""
         server = Server(self.answer, LIMITS)
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._read_ahead)
             for listener in listeners:
                 nursery.start_soon(server.serve, listener)
+
+    async def _read_ahead(self) -> None:
+        """Read what the first look at a page needs, while its browser begins."""
+        with suppress(OrchestratorError):
+            await trio.to_thread.run_sync(self.stores.read_ahead, abandon_on_cancel=True)
 
     async def answer(self, request: Request) -> Response:
         """Return the answer to a request."""

@@ -30,6 +30,7 @@ from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.text.json_text import stamp_us
 from orchestrator.text.step_lines import output_line
 from orchestrator.text.value_lines import step_fields
+from orchestrator.web.event_feed import EventFeed
 from orchestrator.web.fleet import RANKS, Fleet
 from orchestrator.web.fleet_changes import FleetChanges
 from orchestrator.web.histories import Histories
@@ -73,10 +74,7 @@ class Site:
     views: ReadyViews = field(init=False)
     histories: Histories = field(init=False)
     _programs: LivePrograms = field(init=False)
-    event_pages: dict[tuple[int, str, tuple[str, ...]], tuple[int, bytes]] = field(
-        factory=dict[tuple[int, str, tuple[str, ...]], tuple[int, bytes]]
-    )
-    """Events that followers were told last: by the record before them and what is asked for, up to which record."""
+    feed: EventFeed = field(init=False)
     _file: tuple[int, int] | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -88,6 +86,7 @@ class Site:
         self.fleet = Fleet(FleetChanges(self.reader, self._programs).read, self.tree.above)
         self.views = ReadyViews(self.reader)
         self.histories = Histories(self.reader)
+        self.feed = EventFeed(self.reader)
 
     def close(self) -> None:
         self.reader.close()
@@ -328,8 +327,8 @@ def _pace(times: list[int]) -> dict[str, Any]:
 
 
 def _counts(times: list[int], parts: int) -> list[int]:
-    """Return how many of the times are in each of so many equal parts of their span."""
-    first, width = times[0], max(1, times[-1] - times[0] + 1)
+    """Return how many of the times are in each of so many equal parts of their span; clocks may have been set back."""
+    first, width = min(times), max(times) - min(times) + 1
     counts = [0] * parts
     for time_us in times:
         counts[(time_us - first) * parts // width] += 1

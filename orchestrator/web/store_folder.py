@@ -59,6 +59,15 @@ class StoreFolder:
         while self._sites:
             self._sites.popitem()[1].close()
 
+    def read_ahead(self) -> None:
+        """Read the fleet of the one store, so that the first who asks waits less.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+        if self.is_one:
+            self.site("").fleet.rows()
+
     def names(self) -> list[str]:
         """Return the names of the stores, in order."""
         return [] if self.is_one else sorted(self._walk())[:_MOST]

@@ -9,6 +9,7 @@ import sys
 import time
 import webbrowser
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 TOKEN_VARIABLE = "ORCHESTRATOR_TOKEN"
 """Environment variable with the token, for programs that use the API."""
 _LEAST_TOKEN = 16
+_NICE = 2
+"""The harnesses come first."""
 _LOOK_S = 0.3
 """Seconds between two looks at the run that the page belongs to."""
 
@@ -58,6 +61,8 @@ def serve(
         raise UsageError(f"serve needs h11, which is not installed: run `{install_command('control')}`")
     at, token, has_ended = address_of(listen), _token(), end_of(until)
     stores = _stores(Path(place or common.store_path), has_ended, is_new=until is not None)
+    with suppress(OSError):
+        os.nice(_NICE)
     try:
         trio.run(_serve, stores, at, token, open, has_ended)
     finally:

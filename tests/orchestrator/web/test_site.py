@@ -19,13 +19,18 @@ from orchestrator import Orchestrator, SqliteStore
 from orchestrator.codec import decode
 from orchestrator.control.control_server import Request
 from orchestrator.errors import StoreError
+from orchestrator.records import Record
 from orchestrator.store import SqliteReader
+from orchestrator.store.pruning.prune_plan import Rule
+from orchestrator.store.pruning.prune_store import prune
 from orchestrator.web.api_document import openapi
 from orchestrator.web.record_events import Wanted, events
+from orchestrator.web.site import Site
 from orchestrator.web.site_routes import ROUTES
 from orchestrator.web.store_folder import StoreFolder
 from tests.orchestrator.operated import Unsure
 from tests.orchestrator.scripted import Scripted, Steps
+from tests.orchestrator.store.pruning_runs import copy_store
 from tests.orchestrator.web.asking import TOKEN, asking
 
 
@@ -229,6 +234,43 @@ async def test_records_come_as_events_in_order_without_gap_or_repeat_from_any_po
             await stream.aclose()
             ids = [int(line[4:]) for line in text.decode().splitlines() if line.startswith("id: ")]
             assert ids == [*range(after + 1, last + 1)]
+
+
+async def test_followers_read_each_record_once_and_pass_over_what_was_pruned(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, read, records = copy_store(store, tmp_path / "run.db"), list[int](), SqliteReader.records
+    prune(path, Rule(keep=5, context=0), by="ann")
+    await _run_one(path, "late")
+    with closing(SqliteReader(path)) as reader:
+        kept = [(record.seq, record.harness) for record in reader.records(limit=10_000)]
+
+    def counted(reader: SqliteReader, *, after: int = 0, limit: int = 1000) -> list[Record]:
+        found = records(reader, after=after, limit=limit)
+        read.extend(record.seq for record in found)
+        return found
+
+    monkeypatch.setattr(SqliteReader, "records", counted)
+    followers = (Wanted(0), Wanted(0), Wanted(kept[3][0]), Wanted(0, harness="late"))
+    told: dict[int, list[int]] = {}
+
+    async def follow(site: Site, place: int) -> None:
+        text, stream = b"", events(site, followers[place])
+        with trio.fail_after(30):
+            while f"id: {kept[-1][0]}\n".encode() not in text:
+                text += await anext(stream)
+        await stream.aclose()
+        told[place] = [int(line[4:]) for line in text.decode().splitlines() if line.startswith("id: ")]
+
+    async with asking(path) as api, trio.open_nursery() as nursery:
+        for place in range(len(followers)):
+            nursery.start_soon(follow, api.site, place)
+
+    everything = [seq for seq, _ in kept]
+    of_late = [seq for seq, name in kept if name == "late"]
+    assert len(everything) < everything[-1]
+    assert [told[place] for place in range(4)] == [everything, everything, everything[4:], of_late]
+    assert len(read) <= 2 * len(kept)  # from the beginning, and from the place of the third
 
 
 async def test_a_client_that_is_too_far_behind_is_told_what_it_missed(store: Path) -> None:
