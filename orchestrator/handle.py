@@ -156,8 +156,9 @@ class Handle(Generic[HandleStateT, HandleInputT, HandleOutputT]):
     def set_time_limits(self, limits: Mapping[str, float | None], *, by: str, reason: str = "") -> Order[bool]:
         """Set time limits while the harness runs, at once; the step in progress has the new ones too.
 
-        They hold over restarts, of the program too, until the program declares another value than it does now. Awaiting the
-        order waits for the disk, and returns whether anything is changed.
+        They hold over restarts, of the program too, until the program declares another value than it does now; those of a
+        harness that has ended take effect when it is started again. Awaiting the order waits for the disk, and returns whether
+        anything is changed.
 
         Args:
             limits: seconds by name, as `time_limits` has them; None for no limit. `deadline_s` counts from the start of the
@@ -165,10 +166,8 @@ class Handle(Generic[HandleStateT, HandleInputT, HandleOutputT]):
             by: who sets them. It is on record, as is `reason`.
 
         Raises:
-            UsageError: a limit cannot be set, or the harness has ended; nothing is changed.
+            UsageError: a limit cannot be set; nothing is changed.
         """
-        if self.outcome is not None:
-            raise UsageError(f"harness {self.name!r} has ended ({self.status.value}): expected one that runs; start it first")
         if not by.strip():
             raise UsageError("by: expected who sets the limits, got nothing; whoever reads this later will want to know")
         if not self._child.record.is_restored:

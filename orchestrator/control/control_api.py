@@ -186,7 +186,7 @@ class Api:
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             return refusal(400, f"limits: the body is not valid: expected JSON: {error}; correct it")
         except UsageError as error:
-            return refusal(409 if handle.outcome is not None else 400, str(error))
+            return refusal(400, str(error))
         limits = {"limits": handle.time_limits, "changed": is_changed or (not done and bool(wanted.limits))}
         return answered(200, {**_fields(handle), **limits, "done": done or not wanted.limits})
 

@@ -193,7 +193,8 @@ class Child:
     def set_deadline(self, deadline_s: float | None) -> None:
         """Change the deadline; see `TimeLimits`."""
         self.orders.set_deadline(deadline_s)
-        self.guard_deadline()
+        if self.outcome is None:
+            self.guard_deadline()
 
     def guard_deadline(self) -> None:
         """Have the harness ended at its deadline, if it has one."""

@@ -61,6 +61,8 @@ def set_time_limits(
     already taken longer. deadline_s counts from the start of the harness in this program. period_s is that of a harness with
     one ticker, `every(…)`, such as a trading harness: the next tick is due that long after the last one.
 
+    Of a harness that has ended it takes effect with `orchestrator start NAME`, as long as its program runs.
+
     It holds over restarts, of the program too, until the program or the run file declares another value than it does now.
 
     Example:

@@ -204,8 +204,20 @@ async def test_the_period_of_one_of_several_tickers_is_not_set(autojump_clock: M
             handle.set_time_limits({"period_s": 2}, by="ann")
 
 
-async def test_an_ended_harness_has_no_limits_to_set(autojump_clock: MockClock) -> None:
-    async with started(slow(0.1)) as handle:
-        await handle.wait()
-        with pytest.raises(UsageError, match="has ended"):
-            handle.set_time_limits({"step_timeout_s": 5}, by="ann")
+@pytest.mark.parametrize(("name", "value"), [("step_timeout_s", 60.0), ("deadline_s", None)])
+async def test_a_limit_that_ended_a_harness_is_set_before_it_is_started_again(
+    name: str, value: float | None, autojump_clock: MockClock
+) -> None:
+    store = MemoryStore()
+    with suppress(ExceptionGroup):
+        async with Orchestrator(store, handle_signals=False) as orchestrator:
+            limits: Any = {name: 3.0}
+            first = await orchestrator.start(Scripted(slow(10)), name="one", restart="temporary", **limits).wait()
+            handle = next(handle for handle in orchestrator.handles if handle.name == "one")
+            assert await handle.set_time_limits({name: value}, by="ann")
+            assert handle.time_limits[name] == value
+            again = await orchestrator.restart("one")
+            second = await again.wait()
+
+    assert (first.kind, second.kind, second.step) == ("failed", "finished", 1)
+    assert [(one["limits"], one["by"]) for one in said(store)] == [({name: value}, "ann")]
