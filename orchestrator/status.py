@@ -5,6 +5,7 @@ Approval records are audited first: one that cannot be trusted is marked so, and
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
@@ -289,6 +290,20 @@ def pending_approvals(reader: Roster) -> int:
         UsageError: the signing key of the records cannot be read.
     """
     return len(known_approvals(reader, None, every=False))
+
+
+def unknown_effects(reader: Roster) -> Mapping[str, int]:
+    """Return how many effects of each harness have an unknown outcome; harnesses without one are left out.
+
+    An effect of a harness that a living program runs may be in progress, and does not count.
+    """
+    idle = {record.name for record in reader.harnesses() if not record.owned}
+    if not idle:
+        return {}
+    found = reader.effects(min(idle) if len(idle) == 1 else None, current=True)
+    # Asked before and after: a harness that is started meanwhile leaves nothing unknown.
+    idle -= {record.name for record in reader.harnesses() if record.owned}
+    return Counter(effect.harness for effect in found if effect.is_open and effect.harness in idle)
 
 
 @frozen

@@ -89,6 +89,8 @@ class Snapshot:
     program: ProgramFigures | None = None
     messages_waiting: int | None = None
     approvals_waiting: int | None = None
+    effects_unknown: Mapping[str, int] | None = None
+    """How many effects have an unknown outcome, by harness; harnesses without one are left out."""
     accounts: Mapping[str, Account] = field(factory=dict[str, Account])
 
 
@@ -105,6 +107,10 @@ def families(now: Snapshot) -> Iterator[Family]:
         yield from _of_program(now.program)
     if now.approvals_waiting is not None:
         yield _gauge("orchestrator_approvals_waiting", "Approval requests that wait for an answer.", now.approvals_waiting)
+    if now.effects_unknown is not None:
+        unknown = [((label_of(name),), float(count)) for name, count in sorted(now.effects_unknown.items())]
+        help = "Effects whose outcome is unknown now, of harnesses that have one, until somebody settles them."
+        yield _gauge("orchestrator_effects_unknown", help, unknown, "harness")
     if now.messages_waiting is not None:
         yield _gauge("orchestrator_messages_waiting", "Messages that no step has consumed.", now.messages_waiting)
     yield from _of_budgets(now.accounts)

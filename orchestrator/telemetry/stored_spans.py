@@ -8,7 +8,7 @@ from contextlib import suppress
 from harnesses.diagnostics.extras import own_version
 from harnesses.errors import OrchestratorError
 from orchestrator.history.past_reader import read_records
-from orchestrator.status import look, pending_approvals, shown_status
+from orchestrator.status import look, pending_approvals, shown_status, unknown_effects
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.telemetry.metric_figures import HarnessFigures, Snapshot
 from orchestrator.telemetry.record_counts import Counts
@@ -35,6 +35,7 @@ def stored_snapshot(reader: SqliteReader) -> Snapshot:
         harnesses=harnesses,
         messages_waiting=reader.messages_waiting(),
         approvals_waiting=_pending(reader),
+        effects_unknown=unknown_effects(reader),
         accounts=reader.accounts(),
     )
 

@@ -22,7 +22,7 @@ from harnesses.timing.clock import jumps
 from orchestrator.errors import UsageError
 from orchestrator.recording.commit_queue import Condition
 from orchestrator.recording.recorder import Recorder
-from orchestrator.status import pending_approvals
+from orchestrator.status import pending_approvals, unknown_effects
 from orchestrator.store.store_capabilities import Counted
 from orchestrator.store.store_protocol import Store
 from orchestrator.telemetry.metric_figures import Family, HarnessFigures, ProgramFigures, Snapshot, families
@@ -178,7 +178,14 @@ class Meter:
         accounts = _asked_of(store.accounts) or {}
         approvals = _asked_of(lambda: pending_approvals(store))
         messages = _asked_of(store.messages_waiting) if isinstance(store, Counted) else None
-        return evolve(snapshot, approvals_waiting=approvals, messages_waiting=messages, accounts=accounts)
+        unknown = _asked_of(lambda: unknown_effects(store))
+        return evolve(
+            snapshot,
+            approvals_waiting=approvals,
+            effects_unknown=unknown,
+            messages_waiting=messages,
+            accounts=accounts,
+        )
 
 
 def _asked_of(question: Callable[[], _ResultT]) -> _ResultT | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from attrs import evolve
+
 from orchestrator.recording.histogram import Histogram
 from orchestrator.telemetry.metric_figures import Family, ProgramFigures, Snapshot, families
 from orchestrator.telemetry.record_counts import Counts
@@ -40,18 +42,20 @@ _UNITS["orchestrator_harness_gauge"] = "by gauge"
 def all_families() -> list[Family]:
     """Return every family that there is."""
     program = ProgramFigures(queued=0, commits_s=Histogram(()), batches=Histogram(()), uncounted=0)
-    told = Snapshot(
-        store="", counts=Counts(), harnesses=(), program=program, messages_waiting=0, approvals_waiting=0, accounts={}
-    )
+    told = evolve(of_store(), program=program, accounts={})
     return list(families(told))
+
+
+def of_store() -> Snapshot:
+    """Return everything that is known of a store alone."""
+    return Snapshot(store="", counts=Counts(), harnesses=(), messages_waiting=0, approvals_waiting=0, effects_unknown={})
 
 
 def page() -> str:
     """Return the page."""
-    stored = Snapshot(store="", counts=Counts(), harnesses=(), messages_waiting=0, approvals_waiting=0)
-    of_store = {family.name for family in families(stored)}
+    stored = {family.name for family in families(of_store())}
     head = ("metric", "type", "unit", "labels", "meaning")
-    table = rows(head, (_row(family, family.name in of_store) for family in all_families()))
+    table = rows(head, (_row(family, family.name in stored) for family in all_families()))
     labels = rows(("label", "meaning"), ((f"`{name}`", meaning) for name, meaning in LABELS.items()))
     return "\n".join([_HEAD.rstrip("\n"), "", *table, "", "## Labels", "", *labels, ""])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing, suppress
 from decimal import Decimal
 from pathlib import Path
 
@@ -12,13 +13,17 @@ from trio.testing import MockClock
 
 from harnesses.budgets.budget import Budget, Spend
 from harnesses.budgets.pools import Account
-from orchestrator import MemoryStore, SqliteStore
+from orchestrator import MemoryStore, Orchestrator, SqliteStore
+from orchestrator.operating.effect_outcomes import settle
 from orchestrator.recording.histogram import AMOUNTS, SECONDS, Histogram
 from orchestrator.records import Record
+from orchestrator.status import unknown_effects
+from orchestrator.store import SqliteReader
 from orchestrator.telemetry.metric_export import text_of
 from orchestrator.telemetry.metric_figures import HarnessFigures, ProgramFigures, Snapshot, families
 from orchestrator.telemetry.record_counts import Counts, Tally
 from orchestrator.telemetry.stored_spans import stored_snapshot
+from tests.orchestrator.operated import Lasting, Unsure
 from tests.orchestrator.telemetry.recorded import record, run_busy
 
 HOSTILE = 'a"} 1\norchestrator_steps_total{harness="b\\\x1b[31m\ud800\u202e'
@@ -53,6 +58,25 @@ async def test_the_numbers_of_a_run_are_those_of_its_records(tmp_path: Path, aut
     assert (told["orchestrator_status", "a", "finished"], told["orchestrator_harnesses", "finished"]) == (1, 2)
     assert (told["orchestrator_messages_waiting",], told["orchestrator_approvals_waiting",]) == (0, 0)
     store.close()
+
+
+async def test_effects_of_unknown_outcome_are_a_number_until_they_are_settled(tmp_path: Path) -> None:
+    path, name = tmp_path / "run.db", "orchestrator_effects_unknown"
+    with suppress(ExceptionGroup):
+        async with Orchestrator(SqliteStore(path), handle_signals=False) as orchestrator:
+            orchestrator.start(Unsure(0), name="unsure")
+            orchestrator.start(Lasting(0), name="lasting")
+            await orchestrator.handles[0].wait()
+            live = unknown_effects(orchestrator.store)
+            orchestrator.handles[1].stop(0)
+    with closing(SqliteReader(path)) as reader:
+        before = numbers(text_of(families(stored_snapshot(reader))).decode())
+        settle(str(path), "unsure", "order/1", "not-done", reason="asked the venue")
+        after = numbers(text_of(families(stored_snapshot(reader))).decode())
+
+    assert (live, before[name, "unsure"]) == ({"unsure": 1}, 1)
+    assert [key for key in before if key[0] == name] == [(name, "lasting"), (name, "unsure")]
+    assert [key for key in after if key[0] == name] == [(name, "lasting")]
 
 
 def test_the_times_of_steps_are_counted_by_part() -> None:
