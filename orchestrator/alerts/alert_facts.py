@@ -62,6 +62,8 @@ class Facts:
         factory=dict[str, tuple[float, Sequence[Sequence[str]]]]
     )
     """Of each query, when it was asked and what the rows were."""
+    _told: set[str] = field(factory=set[str])
+    """Failures of queries that were told: each is told once."""
 
     def now(self, rules: Iterable[Rule]) -> list[tuple[int, Fact]]:
         """Return what is so, each with the number of the rule that asks for it."""
@@ -126,7 +128,9 @@ class Facts:
             try:
                 rows = self.ask(sql)
             except OrchestratorError as error:
-                self.tell(f"{sql!r:.100}: {one_line(str(error))}")
+                if (said := f"{sql!r:.100}: {one_line(str(error))}") not in self._told:
+                    self._told.add(said)
+                    self.tell(said)
             self._answers[sql] = (time.monotonic(), rows)
         for row in rows[:_MOST_ROWS]:
             first, *others = row or ("",)

@@ -19,6 +19,7 @@ from harnesses.budgets.budget import Budget
 from orchestrator import OrchestratorError
 from tests import ROOT
 from tests.orchestrator.control.asked import ask, controlled
+from tests.orchestrator.operated import Unsure
 from tests.orchestrator.scripted import Scripted, Steps
 from tests.orchestrator.telemetry.recorded import busy
 
@@ -74,6 +75,7 @@ async def served(tmp_path: Path) -> dict[str, set[str]]:
     try:
         async with controlled(tmp_path / "run.db", budget=Budget(steps=100)) as orchestrator:
             orchestrator.start(Scripted(busy), name="a")
+            await orchestrator.start(Unsure(0), name="unsure").wait()
             halted = orchestrator.start(Halted(asks), name="halted")
             await orchestrator.handles[0].wait()
             async for _ in halted.steps():

@@ -19,7 +19,8 @@ import trio
 from harnesses.processes.bounded_command import Ran, run_bounded
 from harnesses.run_file_harnesses.model_agent_table import missing_parts
 from harnesses.run_file_harnesses.table_programs import missing_programs, missing_pytest
-from orchestrator.cli.doctor.doctor_model import MOST, Check, fail, of_error, well
+from orchestrator.alerts.query_check import query_problems
+from orchestrator.cli.doctor.doctor_model import MOST, Check, fail, of_error, warn, well
 from orchestrator.cli.run.code_loading import find_modules_in, is_program, load_script, read_script
 from orchestrator.cli.run.harness_factory import make
 from orchestrator.cli.run.ready_made import READY_MADE
@@ -44,6 +45,8 @@ def run_file(path: Path, store: Path | None = None, *, load_s: float = LOAD_S) -
             yield of_error("run file", error)
             return
         yield well("run file", f"{path} lists {len(file.harnesses)}")
+        for problem in query_problems(file.alerts):
+            yield warn("alerts", f"{path}: {problem}", "correct the query: this rule tells nobody anything")
     mark = secrets.token_hex(8)
     said: list[str] = []
     command = [sys.executable, "-m", "orchestrator.cli.doctor.doctor_file", mark, str(path), str(store or "run.db")]

@@ -20,6 +20,7 @@ from orchestrator.alerts.alert_delivery import NotDelivered, Target, message
 from orchestrator.alerts.alert_facts import Facts, query_rows
 from orchestrator.alerts.alert_rules import Alerts, check_ping
 from orchestrator.alerts.notifier import LOOK_S, Notifier
+from orchestrator.alerts.query_check import query_problems
 from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.run.companion import Until, end_of, start_companion
 from orchestrator.cli.run.run_file import read_alert_file
@@ -42,14 +43,17 @@ def notify(file: FilePath, /, *, test: bool = False, until: Until = None, common
 
     Args:
         file: a .toml file
-        test: send one message to each address, say whether it was taken, and end
+        test: check the queries, send one message to each address, say whether it was taken, and end
         until: the process whose end is the end of the run
     """
     read = read_alert_file(file)
     alerts, targets = _with_ping(read.alerts, file), targets_of(read.alerts)
     store = Path(common.store or os.environ.get("ORCHESTRATOR_STORE") or read.store or DEFAULT_STORE).absolute()
+    problems = [*query_problems(read.alerts)]
+    for problem in problems:
+        say(f"notify: {file}: {problem}; correct the query: until then this rule tells nobody anything")
     if test:
-        return _send_tests(targets, store)
+        return _send_tests(targets, store) or (ExitCode.FAILED if problems else ExitCode.OK)
     with suppress(OSError):
         os.nice(_NICE)
     trio.run(_notify, alerts, targets, store, end_of(until))

@@ -9,8 +9,11 @@ import pytest
 from orchestrator.alerts.alert_book import Alert
 from orchestrator.alerts.alert_delivery import MOST, Target, message, plain
 from orchestrator.alerts.alert_rules import Over, Query, Word
+from orchestrator.alerts.query_check import query_problems
+from orchestrator.cli.doctor.doctor_file import run_file
+from orchestrator.cli.doctor.doctor_model import Level
 from orchestrator.cli.run.notify_verb import notify
-from orchestrator.cli.run.run_file import parse_run_file, read_alert_file
+from orchestrator.cli.run.run_file import parse_run_file, read_alert_file, read_run_file
 from orchestrator.errors import UsageError
 
 HARNESS = '[[harness]]\nname = "a"\nharness = "m:H"\n'
@@ -55,6 +58,22 @@ def test_a_file_of_alerts_needs_no_harness_and_says_something(tmp_path: Path) ->
     file.write_text('store = "x.db"\n')
     with pytest.raises(UsageError, match="says nothing of alerts"):
         read_alert_file(file)
+
+
+def test_a_query_that_cannot_be_asked_is_told_before_anything_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run.toml").write_text(
+        rules(
+            '[[alert]]\nwhen = ["SELECT harness FROM stepz", "SELECT harness FROM steps", "blocked"]\nto = "json://127.0.0.1:9"\n'
+        )
+    )
+    (problem,) = query_problems(read_run_file(tmp_path / "run.toml").alerts)
+    checks = [check for check in run_file(tmp_path / "run.toml") if check.check == "alerts"]
+    code = notify(tmp_path / "run.toml", test=True)
+
+    assert "[[alert]] when = 'SELECT harness FROM stepz': sql: no view 'stepz': expected one of approvals," in problem
+    assert [(check.level, problem in check.finding) for check in checks] == [(Level.WARN, True)]
+    assert code == 1
+    assert f"{problem}; correct the query" in capsys.readouterr().err
 
 
 def test_an_address_is_checked_and_shown_without_its_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
