@@ -3,7 +3,7 @@
 A program is asked often, and may have thousands of harnesses. Most of a line stays as it was from one question to the next:
 
     head                       now                               rest
-    name, parent, status       activity, step, age, live data    attempt, cause, last event, …
+    name, supervisor, status   activity, step, age, live data    attempt, cause, last event, …
     kept until the row changes   made for each question          kept until the row changes
 
 Invariant: `StatusBoard.text` is `json_status`. Where more than the row and the live data tell the activity, it is made anew.
@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import msgspec
 from attrs import define, field, frozen
 
+from orchestrator.history.supervision_tree import SupervisionReader, SupervisionTree
 from orchestrator.kill_switch import ALL
 from orchestrator.lifecycle import Status
 from orchestrator.runtime.activity import Live, known_activity
@@ -34,7 +35,8 @@ _encode = msgspec.json.Encoder().encode
 def json_status(reader: Roster, lives: Mapping[str, Live] = NO_LIVES) -> Iterator[str]:
     """Yield the status of each harness as a line of JSON; see `look`."""
     latched = latched_beside(reader)
-    yield from (json_line(_fields(at, latched)) for at in look(reader, lives))
+    above = _Above(reader).now()
+    yield from (json_line({**_head(at, above), **_now(at), **_rest(at, latched)}) for at in look(reader, lives))
 
 
 def lives_in(lines: Iterable[str]) -> dict[str, Live]:
@@ -67,13 +69,25 @@ class _Now(msgspec.Struct, gc=False):
     live: Live | None
 
 
-def _fields(at: At, latched: Collection[str]) -> dict[str, Any]:
-    return {**_head(at), **_now(at), **_rest(at, latched)}
+class _Above:
+    """The path of the supervisor of each harness, of stores that record it."""
+
+    def __init__(self, reader: Roster) -> None:
+        self._tree = SupervisionTree(reader) if isinstance(reader, SupervisionReader) else None
+
+    def now(self) -> Mapping[str, str]:
+        return {} if self._tree is None else self._tree.above()
 
 
-def _head(at: At) -> dict[str, Any]:
+def _head(at: At, above: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields before those of `_now`."""
-    return {"harness": at.record.name, "parent": at.parent or None, "status": shown_status(at.record)}
+    name = at.record.name
+    return {
+        "harness": name,
+        "parent": at.parent or None,
+        "supervisor": above.get(name) or None,
+        "status": shown_status(at.record),
+    }
 
 
 def _now(at: At) -> dict[str, Any]:
@@ -153,6 +167,10 @@ class StatusBoard:
     _reader: Roster
     _lines: dict[str, _Line] = field(factory=dict[str, _Line])
     _key: object = None
+    _above: _Above = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._above = _Above(self._reader)
 
     def text(self, lives: Lives) -> bytes:
         """Return the status of each harness as a line of JSON. Not for two threads at once."""
@@ -171,21 +189,22 @@ class StatusBoard:
             for row in rows
         ]
         if late := {row[0]: row for row, text in zip(rows, texts, strict=True) if not text}:
-            records = reader.harnesses(late)
+            # A harness has another supervisor only from a start on, and that changes its row.
+            records, above = reader.harnesses(late), self._above.now()
             live = {name: lives[name][0] for name in late if name in lives}
             for at in look_at(reader, records, live, around.approvals, is_any_running=around.is_any_running):
-                lines[at.record.name] = _line_of(at, late[at.record.name], around.latched)
+                lines[at.record.name] = _line_of(at, late[at.record.name], around.latched, above)
             texts = [text or lines[row[0]].whole for row, text in zip(rows, texts, strict=True)]
         for name in asks:
             lines.pop(name, None)
         return b"".join(chain.from_iterable(texts))
 
 
-def _line_of(at: At, row: HarnessRow, latched: Collection[str]) -> _Line:
+def _line_of(at: At, row: HarnessRow, latched: Collection[str], above: Mapping[str, str]) -> _Line:
     record = at.record
     return _Line(
         row=row,
-        head=f"{json_line(_head(at))[:-1]},".encode(),
+        head=f"{json_line(_head(at, above))[:-1]},".encode(),
         now=json_line(_now(at))[1:-1].encode(),
         rest=f",{json_line(_rest(at, latched))[1:]}\n".encode(),
         step=record.current_step,

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from attrs import define, field, frozen
 
 from orchestrator.codec import decode
 
 
+@runtime_checkable
 class SupervisionReader(Protocol):
     """A reader of what is recorded about supervisors."""
 

@@ -22,6 +22,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import DataTable, Footer, Header, Input, Static, TabbedContent, TabPane
 
 from harnesses.timing.clock import now_s
+from orchestrator.cli.read.watch_rows import BELOW, tree_rows
 from orchestrator.control.control_server import Response
 from orchestrator.errors import OrchestratorError
 from orchestrator.text.terminal_text import CAUSE_WIDTH, inert, one_line
@@ -54,6 +55,7 @@ class Look:
 
     needs: Sequence[Need]
     rows: Sequence[Mapping[str, Any]]
+    supervisors: Sequence[Mapping[str, Any]] = ()
 
 
 class Question(ModalScreen[bool]):
@@ -210,7 +212,8 @@ class WatchApp(App[None]):
     @work(thread=True, exclusive=True, group="look")
     def read(self) -> None:
         try:
-            look = Look(self._site.needs(), sorted(self._site.fleet.rows(), key=lambda row: row["rank"]))
+            rows = sorted(self._site.fleet.rows(), key=lambda row: row["rank"])
+            look = Look(self._site.needs(), rows, self._site.supervisors())
         except OrchestratorError as error:
             self.call_from_thread(self.notify, one_line(str(error)), severity="error", markup=False)
             return
@@ -235,7 +238,7 @@ class WatchApp(App[None]):
             for row in look.rows
             if sought in f"{row['harness']} {row['activity']} {row['class']} {row['supervisor'] or ''}".lower()
         ]
-        shown = ((row["harness"], _cells(row)) for row in found[:MOST_ROWS])
+        shown = tree_rows(found[:MOST_ROWS], look.supervisors, now_s())
         fill(table_of(self.screen_stack[0], "#fleet"), shown, style=1)
         more = f", the {MOST_ROWS} worst are shown" if len(found) > MOST_ROWS else ""
         self.sub_title = f"{one_line(str(self._site.path))}: {len(found)} harnesses{more}"
@@ -263,7 +266,7 @@ class WatchApp(App[None]):
             return "", None
         key = str(table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value)
         if not is_needs:
-            return key, None
+            return ("" if key.endswith(BELOW) else key), None
         return self.shown_needs[key]["harness"], self.shown_needs[key]
 
     def action_order(self, verb: str) -> None:
@@ -333,12 +336,6 @@ def _action(asked: Mapping[str, Any]) -> str:
 def _key(need: Need) -> str:
     facts = need["facts"]
     return " ".join(map(str, (need["kind"], need["harness"], facts.get("id") or facts.get("key") or facts.get("pool") or "")))
-
-
-def _cells(row: Mapping[str, Any]) -> Sequence[object]:
-    age = "" if row["began"] is None else f"{max(0.0, now_s() - row['began']):.0f} s"
-    name = f"{row['supervisor']}: {row['harness']}" if row["supervisor"] else row["harness"]
-    return name, row["activity"], row["current_step"], age, row["attempt"], row["cause"]
 
 
 def _facts(event: Mapping[str, Any]) -> Mapping[str, Any]:

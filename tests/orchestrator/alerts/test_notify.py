@@ -49,8 +49,8 @@ def test_what_needs_a_person_is_told_and_that_the_program_was_killed(tmp_path: P
         tables = "".join(HARNESS.format(name=name.lower(), kind=name) for name in names)
         (tmp_path / "run.toml").write_text(RUN.format(address=sink.address, port=sink.port) + tables)
         command = [sys.executable, "-m", "orchestrator"]
-        printed = (tmp_path / "printed").open("wb")
-        run = subprocess.Popen([*command, "run", "run.toml", "--quiet"], cwd=tmp_path, env=environment, stderr=printed)
+        with (tmp_path / "printed").open("wb") as printed:
+            run = subprocess.Popen([*command, "run", "run.toml", "--quiet"], cwd=tmp_path, env=environment, stderr=printed)
         try:
             wait_for(
                 lambda: all(word in sink.text for word in ("blocked is blocked", "halted is halted", "asking asks: Move"))
@@ -66,8 +66,6 @@ def test_what_needs_a_person_is_told_and_that_the_program_was_killed(tmp_path: P
         listed = subprocess.run([*command, "alerts", "--json"], cwd=tmp_path, env=environment, capture_output=True, check=True)
     lines = [line for line in (tmp_path / "printed").read_text().splitlines() if "SELECT harnes FROM" in line]
     assert "run.toml: [[alert]] when = 'SELECT harnes FROM steps': sql: Referenced column \"harnes\" not found" in lines[0]
-        r"run.toml: \[\[alert\]\] when = 'SELECT harnes FROM steps': .*\"harnes\" not found.*; correct the query", lines[0]
-    )
     assert len(lines) == 2, lines  # at the start, and when it is asked of the store
     told = [json.loads(line) for line in listed.stdout.splitlines()]
     assert {one["kind"] for one in told} >= {"blocked", "halted", "approval", "interrupted", "query"}

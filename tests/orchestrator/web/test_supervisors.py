@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -11,8 +12,10 @@ import trio
 from harnesses.timing.clock import now_s
 from orchestrator import Backoff, MemoryStore, Orchestrator, SqliteStore
 from orchestrator.cli import main
+from orchestrator.cli.read.watch_rows import tree_rows
 from orchestrator.history.supervision_tree import SupervisionTree
 from orchestrator.store import SqliteReader
+from tests.orchestrator.control.asked import ask, controlled
 from tests.orchestrator.scripted import Scripted, Steps
 from tests.orchestrator.web.asking import asking
 
@@ -73,6 +76,32 @@ def test_the_status_is_a_tree(store: Path, capsys: pytest.CaptureFixture[str]) -
     assert [line[:8].rstrip() for line in lines] == ["alone", "desk/", "  clerk", "  pair/", "    one", "    two"]
     assert "one_for_all, " in lines[3]
     assert " of 3 restarts in 1000 s" in lines[3]
+
+
+async def test_the_screen_shows_the_tree_worst_first_within_each_supervisor(store: Path) -> None:
+    async with asking(store) as api:
+        supervisors = await api.get("supervisors")
+        rows = sorted((await api.get("fleet"))["rows"], key=lambda row: row["harness"] != "two")
+
+    whole = dict(tree_rows(rows, supervisors, now_s()))
+    found = [key for key, _ in tree_rows([row for row in rows if row["harness"] == "one"], supervisors, now_s())]
+
+    assert [*whole] == ["alone", "desk/", "clerk", "desk/pair/", "two", "one"]
+    assert [cells[0] for cells in whole.values()] == ["alone", "desk/", "  clerk", "  pair/", "    two", "    one"]
+    assert str(whole["desk/pair/"][-1]).endswith("of 3 restarts in 1000 s")
+    assert found == ["desk/", "desk/pair/", "one"]
+
+
+async def test_the_status_of_a_program_tells_the_supervisor_of_each_harness(tmp_path: Path) -> None:
+    async with controlled(tmp_path / "run.db") as orchestrator:
+        desk = orchestrator.supervisor("desk")
+        below = orchestrator.start(Scripted(three), name="below", supervisor=orchestrator.supervisor("pair", parent=desk))
+        orchestrator.start(Scripted(nothing), name="alone")
+        await below.wait()
+        said = await ask(orchestrator.beside.control_path, "GET", "/status")
+
+    told = [json.loads(line) for line in said.body.splitlines()]
+    assert {one["harness"]: one["supervisor"] for one in told} == {"below": "desk/pair", "alone": None}
 
 
 async def test_restarts_that_were_counted_are_those_within_the_period(tmp_path: Path) -> None:
