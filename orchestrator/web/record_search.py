@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -57,15 +57,21 @@ def _leaves(path: str, value: Any) -> Iterator[str]:
     if isinstance(value, str) and value[:1] in _NESTED:
         with suppress(msgspec.DecodeError):
             value = msgspec.json.decode(value)
+    parts: dict[Any, Any] = {}
     if isinstance(value, dict):
-        for name, each in cast(dict[str, Any], value).items():
-            yield from _leaves(f"{path}.{name}" if path else name, each)
-    elif isinstance(value, list) and any(isinstance(each, dict | list) for each in cast(list[Any], value)):
-        for number, each in enumerate(cast(list[Any], value)):
-            yield from _leaves(f"{path}.{number}", each)
+        parts = value
+    elif isinstance(value, list) and not _is_flat(value):
+        parts = dict(enumerate(value))
+    if parts:
+        for name, each in parts.items():
+            yield from _leaves(f"{path}.{name}" if path else str(name), each)
     else:
         said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         yield f"{path}: {' '.join(said.split())}" if path else said
+
+
+def _is_flat(values: list[Any]) -> bool:
+    return not any(isinstance(each, dict | list) for each in values)
 
 
 def _found(reader: SqliteReader, seq: int, text: str) -> dict[str, Any]:

@@ -40,13 +40,16 @@ _STYLES = {
 _ASKED = frozenset({"approve", "deny", "stop", "restart"})
 """Orders that are asked about first."""
 _STEPS = 50
+_MOST_INDENT = 20
 MOST_ROWS = 500
 """Rows of the fleet that are shown, worst first."""
 
 
 def plain(text: object, style: str = "", width: int = 120) -> Text:
-    """Return text for a cell: one line, inert, without markup."""
-    return Text(one_line(str(text), width), style=style, no_wrap=True)
+    """Return text for a cell: one line, inert, without markup; its indentation stays."""
+    said = str(text)
+    indent = " " * min(len(said) - len(said.lstrip(" ")), _MOST_INDENT)
+    return Text(indent + one_line(said, width), style=style, no_wrap=True)
 
 
 @frozen

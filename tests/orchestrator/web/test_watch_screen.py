@@ -21,7 +21,9 @@ def test_the_screen_names_what_needs_a_person_and_approves_after_it_was_asked(li
     pytest.importorskip("textual", reason="no Textual: install the extra watch")
     from textual.widgets import DataTable, TabbedContent
 
-    from orchestrator.cli.read.watch_screen import HarnessScreen, Question, WatchApp
+    from orchestrator.cli.read.watch_screen import HarnessScreen, Question, WatchApp, plain
+
+    assert (plain("    pair/").plain, plain(" " * 99 + "x").plain) == ("    pair/", " " * 20 + "x")
 
     async def use(site: Site) -> None:
         app = WatchApp(site)
