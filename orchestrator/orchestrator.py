@@ -70,8 +70,8 @@ from orchestrator.runtime.run_shutdown import RunShutdown, heed_hangups, heed_si
 from orchestrator.runtime.start_burst import StartBurst
 from orchestrator.runtime.started_children import ENDED
 from orchestrator.runtime.supervisor import MAX_DEPTH, Supervisor
-from orchestrator.store import MemoryStore, SqliteStore, Store
-from orchestrator.store.postgres.postgres_address import is_postgres_url
+from orchestrator.store import MemoryStore, Store
+from orchestrator.store.places.store_location import open_store
 from orchestrator.store.rules.signing_key import secret_path
 from orchestrator.store.store_capabilities import kill_switch_of, path_of
 from orchestrator.store.store_protocol import Remark
@@ -713,12 +713,8 @@ def _open(store: str | Path | Store | None) -> tuple[Store, bool]:
     """Return the store to use, and whether this orchestrator has to close it."""
     if store is None:
         return MemoryStore(), True
-    if is_postgres_url(store):
-        from orchestrator.store.postgres.postgres_store import PostgresStore
-
-        return PostgresStore(store), True
     if isinstance(store, str | Path):
-        return SqliteStore(store), True
+        return open_store(store), True
     if not hasattr(store, "commit"):
         raise UsageError(f"store: expected a path, a Store or nothing, was {store!r:.200}")
     return store, False

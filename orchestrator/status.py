@@ -22,7 +22,7 @@ from orchestrator.lifecycle import Status
 from orchestrator.records import ApprovalRecord, HarnessRecord
 from orchestrator.runtime.activity import LEAST_S, Doing, Facts, Live, activity, limit_of, span
 from orchestrator.store.rules.signing_key import read_secret
-from orchestrator.store.store_capabilities import Roster, Rostered, Timed, path_of, secret_of
+from orchestrator.store.store_capabilities import Roster, Rostered, Timed, kill_switch_of, path_of, secret_of
 from orchestrator.text.command_hints import command, for_store, way_to_resume
 
 INTERRUPTED = "interrupted"
@@ -380,6 +380,5 @@ def latched_names(switch: KillSwitch) -> Collection[str]:
 
 
 def latched_beside(store: Roster) -> Collection[str]:
-    """Return what `latched_names` does for the kill switch beside a store; nothing if it is not in a file."""
-    path = path_of(store)
-    return () if path is None else latched_names(KillSwitch(path))
+    """Return what `latched_names` does for the kill switch of a store."""
+    return latched_names(kill_switch_of(store))

@@ -16,6 +16,7 @@ from types import FrameType
 
 from orchestrator.cli.exit_codes import EndedBySignal
 from orchestrator.store.file.run_lock import running_on
+from orchestrator.store.places.store_location import refresh
 
 
 def looks(store: Path, period_s: float) -> Iterator[None]:
@@ -25,6 +26,7 @@ def looks(store: Path, period_s: float) -> Iterator[None]:
         yield
         sys.stdout.flush()
         time.sleep(period_s)
+        refresh(store)
     yield
 
 

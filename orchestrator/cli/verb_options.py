@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 from attrs import frozen
 from cyclopts import Parameter, Token
 
-from orchestrator.store.postgres.postgres_address import check_is_path
+from orchestrator.store.places.store_location import local_path
 from orchestrator.text.command_hints import DEFAULT_STORE as DEFAULT_STORE
 
 if TYPE_CHECKING:
@@ -87,19 +87,22 @@ _STORE = "where everything is recorded (default: $ORCHESTRATOR_STORE, what the r
 class Common:
     """Options of every verb. They may stand before the verb, too."""
 
-    store: Annotated[str | None, Parameter(metavar="PATH", help=_STORE)] = None
+    store: Annotated[str | None, Parameter(metavar="PATH|ADDRESS", help=_STORE)] = None
     json: Annotated[bool, Parameter(help="write JSON to standard output, one object a line")] = False
 
     @property
     def store_path(self) -> str:
-        """Where the store is.
+        """Path of the store; for one on a server, that of its local copy as of now.
 
         Raises:
-            UsageError: it is on a server.
+            StoreUnusable: the server does not answer, or has no store there.
         """
-        path = self.store or os.environ.get("ORCHESTRATOR_STORE") or DEFAULT_STORE
-        check_is_path(path)
-        return path
+        return str(local_path(self.location))
+
+    @property
+    def location(self) -> str:
+        """Where the store is: a path, or the address of a database on a server."""
+        return self.store or os.environ.get("ORCHESTRATOR_STORE") or DEFAULT_STORE
 
     def reader(self) -> SqliteReader:
         """Return what reads the store."""

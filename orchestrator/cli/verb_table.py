@@ -95,7 +95,12 @@ VERBS = (
     Verb("memory retract", "read.memory_verbs:memory", "Retract an episode or a fact, and what was derived from it.", KEEP),
     Verb("export", "export.export_verb:export", "Write what is recorded to a file, or to a folder of parts.", KEEP),
     Verb("traces", "export.traces_verb:traces", "Export traces, to standard output, a file or a collector.", KEEP),
-    Verb("copy", "export.copy_verb:copy", "Copy a store on PostgreSQL into a new SQLite file.", KEEP),
+    Verb(
+        "copy",
+        "export.copy_verb:copy",
+        "Copy a store on PostgreSQL into a new file, or a file into an empty schema on PostgreSQL.",
+        KEEP,
+    ),
     Verb("prune", "export.prune_verb:prune", "Delete old steps and records.", KEEP),
     Verb("verify", "read.verify_verb:verify", "Prove that nobody has changed what is recorded.", KEEP),
 )

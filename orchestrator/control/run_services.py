@@ -25,7 +25,8 @@ from orchestrator.errors import UsageError
 from orchestrator.handle import Handle, Order
 from orchestrator.recording.recorder import Recorder
 from orchestrator.runtime.child import Child
-from orchestrator.store.store_capabilities import path_of
+from orchestrator.store.file.run_lock import RunLock
+from orchestrator.store.store_capabilities import path_of, place_beside
 from orchestrator.telemetry.live_tracing import TraceFollower
 from orchestrator.telemetry.metric_export import push_for_ever, pusher, text_of
 from orchestrator.telemetry.metric_figures import HarnessFigures
@@ -151,6 +152,8 @@ class RunServices:
     _spans: TraceFollower | None = None
     _servers: list[serving.Server] = field(factory=list[serving.Server])
     _pushed: Meter | None = None
+    _lock: RunLock | None = None
+    """Of a run whose store is on a server: tells others of this machine that its socket is that of a living run."""
 
     async def start(self, services: trio.Nursery) -> None:
         """Open the services and start them."""
@@ -160,7 +163,7 @@ class RunServices:
         at = wanted.metrics if isinstance(wanted.metrics, Address) else None
         if wanted.metrics is not None and at is None:
             self._push_metrics(services, wanted.metrics)
-        can_have_socket = serving.is_there() and path_of(self._recorder.store) is not None
+        can_have_socket = serving.is_there() and place_beside(self._recorder.store) is not None
         has_socket = can_have_socket if wanted.control is None else wanted.control
         if not has_socket and at is None:
             return
@@ -179,11 +182,13 @@ class RunServices:
 
     def _open_control(self, services: trio.Nursery, meter: Meter) -> None:
         store = self._recorder.store
-        path = path_of(store)
+        path = place_beside(store)
         if path is None:
             say(f"control: {store.location} is not a file, so there is no control socket: orders work in the program alone")
             return
         try:
+            if path_of(store) is None:
+                self._lock = RunLock(path, store.run)
             listening = open_socket(path, store.run)
         except (OSError, UsageError) as error:
             say(f"control: no socket beside {store.location}: {error}; the run goes on without")
@@ -241,6 +246,8 @@ class RunServices:
                 nursery.start_soon(_push_last, self._pushed, seconds)
             if self._spans is not None:
                 nursery.start_soon(self._spans.finish, seconds)
+        if self._lock is not None:
+            self._lock.release()
 
     async def _wait_for_answer(self) -> None:
         with trio.move_on_after(_ANSWERS_S):

@@ -24,6 +24,8 @@ from orchestrator.child_spec import check_name
 from orchestrator.codec import decode
 from orchestrator.errors import UsageError
 from orchestrator.records import Record
+from orchestrator.store.file.server_copy import server_of
+from orchestrator.store.places.store_location import commit_at, local_path
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.store.sqlite.sqlite_store import SqliteStore
 from orchestrator.store.store_capabilities import Transcribed, full_body, path_of
@@ -64,7 +66,7 @@ def fork(
     `Orchestrator` of this process, call it in a thread.
 
     Args:
-        source: the store that holds `name`, or its path.
+        source: the store that holds `name`, or its path or address.
         step: from 0, which is the initial state.
         into: the store to create it in, or its path; default is the origin's store.
         rounds: how many model calls of the next step to copy, with their tool calls and all effects before them.
@@ -83,6 +85,8 @@ def fork(
         except HarnessMisuse as error:
             raise UsageError(f"fork: {error}") from error
     order = Fork(to, name, step, now_us())
+    source = local_path(source) if isinstance(source, str | Path) else source
+    into = local_path(into) if isinstance(into, str | Path) else into
     is_same = into is None or _is_same(source, into)
     with closing(SqliteReader(source)) if isinstance(source, str | Path) else nullcontext(source) as origin:
         order = evolve(order, rounds=rounds, **_beside(origin, order, rounds, model, is_same=is_same))
@@ -93,6 +97,8 @@ def fork(
 
 
 _PAGE = 100
+_WAIT_S = 60.0
+"""Seconds that the commit of a fork may take on a server."""
 _MOST_TRANSCRIPTS = 1_000
 """The newest transcripts of sessions that are copied."""
 _ROUND = re.compile(r"(?:.*/)?round/\d+")
@@ -167,6 +173,9 @@ def _writable(source: Store | SqliteReader | str | Path) -> Store | str | Path:
 
 
 def _fork(into: Store | str | Path, order: Fork) -> Forked:
+    if isinstance(into, str | Path) and (server := server_of(into)) is not None:
+        seq = commit_at(server, Path(into), order, wait_s=_WAIT_S)
+        return Forked(order.name, order.origin, order.step, seq, server.location)
     if isinstance(into, str | Path):
         if order.past is None:
             with closing(SqliteReader(into)) as reader:

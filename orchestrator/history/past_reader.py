@@ -15,6 +15,8 @@ from orchestrator.codec import encode
 from orchestrator.errors import UsageError
 from orchestrator.records import HarnessRecord, Record, StepRecord
 from orchestrator.store.file.open_files import is_beside_store, is_written
+from orchestrator.store.places.store_location import local_path
+from orchestrator.store.postgres.postgres_address import address_in
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.store.store_protocol import Store
 
@@ -39,6 +41,8 @@ def is_log(source: Source) -> bool:
     """
     if not isinstance(source, str | Path):
         return False
+    if address_in(source) is not None:
+        return False
     path = Path(source)
     if is_beside_store(path):
         raise UsageError(f"{source} belongs to the store beside it: expected the store itself; give its path")
@@ -49,7 +53,7 @@ def is_log(source: Source) -> bool:
 
 @contextmanager
 def open_past(source: Source) -> Generator[Past]:
-    """Open a source for reading, and close afterwards what was opened.
+    """Open a source for reading, which may be the address of a server, and close afterwards what was opened.
 
     Raises:
         UsageError: it is a log, or cannot be read.
@@ -61,7 +65,7 @@ def open_past(source: Source) -> Generator[Past]:
             raise UsageError(f"expected a store, or the path of one, was {source!r:.200}")
         yield source
         return
-    with closing(SqliteReader(source)) as reader:
+    with closing(SqliteReader(local_path(source))) as reader:
         yield reader
 
 

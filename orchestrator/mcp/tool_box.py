@@ -20,6 +20,7 @@ from orchestrator.mcp.shown_answers import Metadata, page_of, part_at
 from orchestrator.mcp.supervision_tools import BY, ORDERS, READS, STORE, Tool
 from orchestrator.mcp.tool_arguments import Argument, input_schema, read_arguments
 from orchestrator.operating.order_records import record_order
+from orchestrator.store.places.store_location import refresh
 from orchestrator.text.json_text import json_line
 from orchestrator.text.terminal_text import one_line
 from orchestrator.web.site_routes import respond_to
@@ -104,6 +105,7 @@ class ToolBox:
     def call(self, name: str, given: Mapping[str, Any]) -> Called:
         """Carry out a call; what is wrong with it is an answer, too. It is called in a thread."""
         try:
+            refresh(self.place)
             if self.is_folder and name == _STORES["name"]:
                 read_arguments(name, (), given)
                 return self._shown(self._open().stores(), 0)

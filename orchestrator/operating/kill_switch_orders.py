@@ -19,6 +19,7 @@ from orchestrator.errors import OrchestratorError, UnknownHarness, UsageError
 from orchestrator.kill_switch import ALL, KillSwitch
 from orchestrator.operating.store_writing import commit, user_name
 from orchestrator.status import which
+from orchestrator.store.places.store_location import switch_at
 from orchestrator.store.store_protocol import Remark
 from orchestrator.text.json_text import stamp
 from orchestrator.text.terminal_text import one_line
@@ -54,7 +55,7 @@ def turn(store: str, name: str | None, *, on: bool, reason: str, by: str | None 
     """
     if name is not None:
         check_name(name)
-    switch, target = KillSwitch(store), name or ALL
+    switch, target = switch_at(store), name or ALL
     before = which(switch).get(target)
     said = {"reason": reason, "by": by or user_name(), "at": stamp(utc_now())}
     if not on:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from orchestrator.errors import StoreError, StoreUnusable, UsageError
+from orchestrator.errors import StoreError, UsageError
+from orchestrator.kill_switch import KillSwitch
 from orchestrator.store.postgres.postgres_address import Address
 from orchestrator.store.postgres.postgres_connection import Database, translated
 from orchestrator.store.postgres.postgres_reader import PostgresReader
-from orchestrator.store.postgres.postgres_schema import FIND_META
+from orchestrator.store.postgres.postgres_setup import check_version
+from orchestrator.store.postgres.postgres_switch import fields_of, read_switches
 from orchestrator.store.sqlite.sqlite_store import SqliteStore
 
 _WAIT_S = 10.0
 _PAGE = 1000
 _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_TABLES = {
+TABLES: Mapping[str, str] = {
     "harnesses": "id, name, class, initial_state, NULL AS owner, epoch, status, attempt, supervision, event, time_us, "
     "mailbox_limit",
     "claims": "harness, epoch, run",
@@ -28,6 +30,7 @@ _TABLES = {
     "open_reservations": "id, harness, epoch, attempt, step, pools, amounts",
     "records": "seq, harness, epoch, attempt, step, time_us, body, kind, state",
 }
+"""What both have: columns by table. In a copy, no harness has an owner."""
 
 
 def copy_store(url: str, path: Path, *, schema: str = "orchestrator") -> int:
@@ -46,13 +49,15 @@ def copy_store(url: str, path: Path, *, schema: str = "orchestrator") -> int:
     with translated(address.location):
         db = Database(address, _WAIT_S)
         try:
-            if not db.row(FIND_META, (schema,))[0]:
-                raise StoreUnusable(f"{address.location} has no store in schema {schema!r}: expected one; check the address")
+            check_version(db, address)
             with _new_store(path) as store, db.transaction(_SNAPSHOT):
-                store.take_in({table: (columns, _rows(db, table, columns)) for table, columns in _TABLES.items()})
+                store.take_in({table: (columns, _rows(db, table, columns)) for table, columns in TABLES.items()})
+                switches = {name: fields_of(text) for name, text in read_switches(db).items()}
         finally:
             db.close()
-    return _compare(PostgresReader(address), path)
+    for name, said in switches.items():
+        KillSwitch(path).put_on(name, **{key: str(value) for key, value in said.items() if key != "name"})
+    return compare(PostgresReader(address), path)
 
 
 @contextmanager
@@ -75,11 +80,11 @@ def _rows(db: Database, table: str, columns: str) -> Iterator[tuple[Any, ...]]:
         yield from page
 
 
-def _compare(source: PostgresReader, path: Path) -> int:
-    """Return how many records the copy has.
+def compare(source: PostgresReader, path: Path) -> int:
+    """Return how many records the store in a file has.
 
     Raises:
-        StoreError: one of them is not that of the source.
+        StoreError: one of them is not that of the server.
     """
     seq = count = 0
     with closing(SqliteStore(path)) as copy:

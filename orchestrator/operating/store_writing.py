@@ -8,20 +8,25 @@ from __future__ import annotations
 import getpass
 import os
 from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any
 
+from orchestrator.store.file.server_copy import server_of
+from orchestrator.store.places.store_location import commit_at
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.store.store_protocol import Operation
 
 
 def commit(store: str, operation: Operation, *, busy_s: float = 10.0) -> Any:
-    """Return the result of one operation, when it is durable.
+    """Return the result of one operation, when it is durable; at the path of a local copy, on its server.
 
     Raises:
         OrchestratorError: the store has refused it, or cannot be written.
     """
     from orchestrator.store.sqlite.sqlite_store import SqliteStore
 
+    if (server := server_of(store)) is not None:
+        return commit_at(server, Path(store), operation, wait_s=busy_s)
     with closing(SqliteReader(store)) as reader:
         reader.last_seq()  # refuses what is not there, and what is no store
     with closing(SqliteStore(store, busy_s=busy_s)) as opened:

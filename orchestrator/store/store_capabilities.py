@@ -7,6 +7,7 @@
     Timed        the times of steps, without reading the steps
     Keyed        the signing key of its approvals, if that is not in a file beside it
     Filed        it keeps large values in files, and records name them
+    Placed       it is not in a file, but this machine keeps a local copy of it, and beside that what a file has beside it
     Switched     its kill switch is in it, and commits of intents heed it
     Leased       it is on a server: a run owns its harnesses while it renews a lease
     Transcribed  transcripts, effects of a step and the model of a fork, without reading all records
@@ -77,6 +78,16 @@ class Keyed(Protocol):
     @property
     def secret(self) -> bytes | None:
         """Signing key of its approvals; None if that is in the file beside it."""
+        ...
+
+
+@runtime_checkable
+class Placed(Protocol):
+    """A store that is not in a file, with a place on this machine."""
+
+    @property
+    def place(self) -> Path | None:
+        """Path of its local copy, which need not be there yet; None if this machine has none."""
         ...
 
 
@@ -166,6 +177,11 @@ class Rostered(Roster, Protocol):
 def path_of(store: object) -> Path | None:
     """Return the path of a store's file; None if it has none."""
     return store.path if isinstance(store, InFile) else None
+
+
+def place_beside(store: object) -> Path | None:
+    """Return the path beside which the control socket of a store's programs is: that of its file or local copy."""
+    return store.place if isinstance(store, Placed) else path_of(store)
 
 
 def kill_switch_of(store: object) -> KillSwitch:

@@ -13,10 +13,18 @@ _STORELESS = frozenset({"analyze", "contract", "copy", "guard", "memory", "sql"}
 """Verbs that open no store, or take its path as an argument."""
 
 
+_SHOWN: dict[str, str] = {}
+
+
+def show_as(path: object, shown: str) -> None:
+    """Have commands name something else than a path from now on, such as the address of the store that it is a copy of."""
+    _SHOWN[str(path)] = shown
+
+
 def store_option(store: object) -> str:
     """Return the `--store` option that a command needs for this store, with a leading blank; empty if not needed."""
     implied = os.environ.get("ORCHESTRATOR_STORE") or DEFAULT_STORE
-    path = str(store)
+    path = _SHOWN.get(str(store), str(store))
     if path in (implied, ""):
         return ""
     return _option(path, implied, "" if os.path.isabs(path) and os.path.isabs(implied) else os.getcwd())

@@ -14,6 +14,7 @@ from attrs import define, field
 from harnesses.errors import one_of
 from orchestrator.errors import StoreError, UsageError
 from orchestrator.store.file.run_lock import is_alive
+from orchestrator.store.places.store_location import local_path
 from orchestrator.store.sqlite.sqlite_file import open_reader, translated
 from orchestrator.text.json_text import stamp_us
 from orchestrator.web.site import Site
@@ -51,6 +52,7 @@ class StoreFolder:
     _lock: threading.Lock = field(factory=threading.Lock)
 
     def __attrs_post_init__(self) -> None:
+        self.place = local_path(self.place)
         self.is_one = not self.place.is_dir()
         if self.is_one:
             self._sites[""] = Site(self.place)

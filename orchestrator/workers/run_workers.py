@@ -19,7 +19,8 @@ from orchestrator.lifecycle import Status
 from orchestrator.log import LogFollower
 from orchestrator.outcome import Outcome, OutcomeKind
 from orchestrator.records import HarnessRecord
-from orchestrator.store import SqliteStore
+from orchestrator.store import Store
+from orchestrator.store.places.store_location import open_store
 from orchestrator.text.terminal_text import say
 from orchestrator.workers.placement import place
 from orchestrator.workers.store_log import StoreNews
@@ -64,7 +65,7 @@ async def run_workers(
         start: `module:function`, called in each process with its orchestrator and the names of its harnesses; it starts each
             under its name. It may be async.
         names: of all harnesses.
-        store: path of the store.
+        store: path of the store, or address of one on a server.
         workers: the number of processes; `auto` is one for each core. There are no more than there are names.
         log: as for `Orchestrator`; written by this process.
         options: other keyword arguments of each `Orchestrator`, of values that JSON has.
@@ -88,19 +89,19 @@ async def run_workers(
         [Share(names=share, options=told) for share in shares],
         lambda descriptor: [sys.executable, "-m", "orchestrator.workers.worker_program", str(descriptor)],
     )
-    with closing(SqliteStore(store)) as opened:
+    with closing(open_store(store)) as opened:
         pool.ended = partial(names_of_ended, opened, now_us())
         await lead(pool, opened, log)
         _check_reported(pool)
         return outcomes_of(pool, opened)
 
 
-def names_of_ended(store: SqliteStore, since_us: int) -> set[str]:
+def names_of_ended(store: Store, since_us: int) -> set[str]:
     """Return the names of the harnesses that have ended since a moment, microseconds since 1970."""
     return {one.name for one in store.harnesses() if one.status not in _GOING_ON and one.last_time_us >= since_us}
 
 
-def outcomes_of(pool: WorkerPool, store: SqliteStore) -> dict[str, Outcome]:
+def outcomes_of(pool: WorkerPool, store: Store) -> dict[str, Outcome]:
     """Return how the harnesses of all workers ended, by name: as the workers said, or else as is on record."""
     told = {one.name: one.outcome for number in sorted(pool.reports) for one in pool.reports[number].ended}
     records = {one.name: one for one in store.harnesses()}
@@ -130,7 +131,7 @@ def _check_reported(pool: WorkerPool) -> None:
 
 async def lead(
     pool: WorkerPool,
-    store: SqliteStore,
+    store: Store,
     log: str | Path | TextIO | None = None,
     beside: Sequence[Callable[[], Awaitable[object]]] = (),
     *,

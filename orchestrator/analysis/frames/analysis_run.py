@@ -28,6 +28,7 @@ from orchestrator.analysis.sources.parquet_source import ParquetSource
 from orchestrator.analysis.sources.store_source import StoreSource
 from orchestrator.errors import UsageError
 from orchestrator.store.file.open_files import is_beside_store, is_written
+from orchestrator.store.places.store_location import local_path
 from orchestrator.store.sqlite.sqlite_file import is_database
 from orchestrator.text.terminal_text import inert
 
@@ -218,6 +219,8 @@ def once_a_run(make: Callable[[Run], None]) -> Callable[[Run], None]:
 def open(path: str | Path | Iterable[str | Path]) -> Run:
     """Open a recorded run: a store, a log (one file, several, or a pattern), or exported Parquet (a file, or a folder).
 
+    A store may be the address of a server, whose local copy is read.
+
     A store that this process itself writes is copied first, which takes a second for some hundred megabytes: in a Trio
     program, call this in a thread.
 
@@ -225,7 +228,8 @@ def open(path: str | Path | Iterable[str | Path]) -> Run:
         UsageError: nothing readable was found, or files of several kinds.
     """
     paths = [os.fspath(path)] if isinstance(path, str | os.PathLike) else [os.fspath(one) for one in path]
-    return Run(source_of([str(one) for one in paths]), ", ".join(map(str, paths)))
+    places = [str(local_path(one)) for one in paths]
+    return Run(source_of(places), ", ".join(places))
 
 
 def _records(source: Source) -> str:

@@ -14,13 +14,16 @@ from pathlib import Path
 from attrs import frozen
 
 from orchestrator.cli import std_streams as streams
-from orchestrator.cli.doctor import doctor_file, doctor_machine, doctor_store, doctor_work
-from orchestrator.cli.doctor.doctor_model import Check, Level, examine, warn
+from orchestrator.cli.doctor import doctor_file, doctor_machine, doctor_server, doctor_store, doctor_work
+from orchestrator.cli.doctor.doctor_model import Check, Level, examine, warn, well
+from orchestrator.cli.doctor.doctor_server import repair_server
 from orchestrator.cli.doctor.doctor_store import repair_lines
 from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.run.run_file import read_run_file
 from orchestrator.cli.verb_options import USUAL, Common, FilePath, print_all
 from orchestrator.errors import OrchestratorError
+from orchestrator.store.file.server_copy import Server, server_of
+from orchestrator.store.places.store_location import place_of, refresh
 from orchestrator.text.terminal_text import one_line
 from orchestrator.text.value_lines import json_line
 
@@ -33,6 +36,8 @@ class Patient:
     store_named: bool
     """Whether somebody has said that it is there."""
     file: Path | None = None
+    server: Server | None = None
+    """The store, if it is on a server; then `store` is its local copy, as of when it could last be made."""
 
 
 def doctor(file: FilePath | None = None, /, *, repair: bool = False, common: Common = USUAL) -> int:
@@ -55,7 +60,8 @@ def doctor(file: FilePath | None = None, /, *, repair: bool = False, common: Com
     """
     patient = _patient(file, common)
     if repair:
-        print_all(repair_lines(patient.store, as_json=common.json))
+        lines_of = partial(repair_lines, patient.store) if patient.server is None else partial(repair_server, patient.server)
+        print_all(lines_of(as_json=common.json))
         return ExitCode.OK
     checks: list[Check] = []
 
@@ -70,7 +76,7 @@ def doctor(file: FilePath | None = None, /, *, repair: bool = False, common: Com
 
 
 def _patient(file: Path | None, common: Common) -> Patient:
-    said = common.store_path
+    said = common.location
     named = common.store is not None
     if not named and file is not None and file.suffix != ".py":
         try:
@@ -79,13 +85,19 @@ def _patient(file: Path | None, common: Common) -> Patient:
             beside = None  # what is wrong with the file is reported where it is checked
         said = str(beside) if beside is not None else said
     # A run on the file makes its store.
-    return Patient(Path(said), named and file is None, file)
+    store = place_of(said)
+    return Patient(store, named and file is None, file, server_of(store))
 
 
 def findings(patient: Patient) -> Iterator[Check]:
     """Yield everything that is found."""
     store = patient.store
     yield from examine(_MACHINE)
+    if patient.server is not None:
+        yield from _of_server(patient.server, store)
+        if patient.file is not None:
+            yield from examine({"run file": partial(doctor_file.run_file, patient.file, store)})
+        return
     opened = list(examine({"store": partial(doctor_store.opens, store, named=patient.store_named)}))
     yield from opened
     yield from examine({name: partial(look, store) for name, look in _BESIDE.items()})
@@ -97,6 +109,26 @@ def findings(patient: Patient) -> Iterator[Check]:
         yield from examine({"run file": partial(doctor_file.run_file, patient.file, store)})
 
 
+def _of_server(server: Server, store: Path) -> Iterator[Check]:
+    opened = list(examine({"server": partial(doctor_server.opens, server)}))
+    yield from opened
+    if any(check.level is Level.FAIL for check in opened):
+        return
+    yield from examine({"copy": partial(_refresh, store)})
+    yield from examine(
+        {"durability": partial(doctor_server.settings, server), "leases": partial(doctor_server.leases, server)}
+    )
+    yield from examine({"latch": partial(doctor_work.kill_switch, store)})
+    yield from examine({name: partial(_WITHIN[name], store) for name in _OF_SERVER})
+
+
+def _refresh(store: Path) -> Iterator[Check]:
+    refresh(store)
+    yield well("copy", f"the local copy is up to date: {store}")
+
+
+_OF_SERVER = ("attempts", "harnesses", "effects", "approvals", "secrets")
+"""Checks of `_WITHIN` that read the records alone."""
 _MACHINE: Mapping[str, Callable[[], Iterable[Check]]] = {
     "python": doctor_machine.python,
     "packages": doctor_machine.packages,

@@ -18,6 +18,7 @@ from orchestrator.cli.verb_options import USUAL, Common, Count, Name, StepNumber
 from orchestrator.errors import UsageError
 from orchestrator.operating.store_writing import user_name
 from orchestrator.store.file.run_lock import running_on
+from orchestrator.store.places.store_location import check_is_own, place_of
 from orchestrator.store.pruning.prune_plan import LOOKED_BACK_AT, Floor, Rule
 from orchestrator.store.pruning.prune_store import Pruned, survey
 from orchestrator.store.pruning.prune_store import prune as prune_store
@@ -73,7 +74,8 @@ def prune(
     if (older_than is None) == (keep is None):
         given = "neither" if keep is None else "both"
         raise UsageError(f"prune: expected --older-than or --keep, got {given}; see `orchestrator prune --help`")
-    store = common.store_path
+    store = str(place_of(common.location))
+    check_is_own(store, "prune")
     since_us = None if older_than is None else now_us() - int(older_than * 1e6)
     rule = Rule(keep=keep, since_us=since_us, context=context)
     done = survey(store, rule, names) if dry_run else prune_store(store, rule, names, by=user_name())

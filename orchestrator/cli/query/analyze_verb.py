@@ -23,6 +23,7 @@ from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.output_targets import check_target
 from orchestrator.cli.verb_options import USUAL, Common, Count, count, print_all
 from orchestrator.errors import UsageError
+from orchestrator.store.places.store_location import local_path
 from orchestrator.text.command_hints import for_store
 from orchestrator.text.terminal_text import one_line
 
@@ -109,7 +110,8 @@ def analyze(*words: Annotated[str, Parameter(metavar="RUN|QUESTION")], shape: Sh
     Args:
         words: the run, then the question and what it is about
     """
-    wanted = read_words(words, _QUESTIONS, common.store_path)
+    wanted = read_words(words, _QUESTIONS, common.location)
+    wanted = evolve(wanted, runs=tuple(str(local_path(run)) for run in wanted.runs))
     _check(wanted, shape, as_json=common.json)
     page = None if shape.html is None else page_target(shape.html, wanted.runs, _QUESTIONS)
     if wanted.question == "why" and shape.pictures is None and shape.html is None and (answer := _why_of_store(wanted, shape)):

@@ -12,6 +12,7 @@ from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.verb_options import USUAL, Common, Count, Seconds, WordsOrDash, print_all
 from orchestrator.errors import UsageError
+from orchestrator.store.places.store_location import local_path
 
 if TYPE_CHECKING:
     from orchestrator.analysis.sql.sql_room import Room
@@ -54,8 +55,8 @@ def sql(
     if csv and common.json:
         raise UsageError("--csv contradicts --json: expected one of the two; leave one out")
     mode = "csv" if csv else "json" if common.json else "table"
-    run, query = asked(words, common.store_path, interactive=interactive)
-    with Room(run) as room:
+    run, query = asked(words, common.location, interactive=interactive)
+    with Room(str(local_path(run))) as room:
         if interactive:
             from orchestrator.cli.query.sql_prompt import Prompt
 

@@ -16,6 +16,7 @@ from orchestrator.errors import StoreUnusable, UsageError
 from orchestrator.store.file.schema import APPLICATION_ID
 from orchestrator.store.integrity.chain_head import head_path
 from orchestrator.store.integrity.proof import HASH_LENGTH, Finding, Proof, is_unmade, prove
+from orchestrator.store.places.store_location import check_is_own, place_of
 from orchestrator.text.command_hints import command
 from orchestrator.text.terminal_text import one_line
 from orchestrator.text.value_lines import json_line, stamp_us
@@ -40,7 +41,8 @@ def verify(
         head: a head that was noted elsewhere (default: the one beside the store)
         deep: also derive every state anew; takes longer
     """
-    store = common.store_path
+    store = str(place_of(common.location))
+    check_is_own(store, "verify")
     proof = verified(store, head, deep=deep)
     print_all(verify_lines(store, proof, as_json=common.json))
     return ExitCode.INTEGRITY if proof.findings else ExitCode.OK

@@ -14,6 +14,7 @@ from orchestrator.cli.read.status_verbs import status_lines
 from orchestrator.cli.run.live_display import LiveTable, choose_view
 from orchestrator.cli.verb_options import USUAL, Common, print_all
 from orchestrator.store.file.run_lock import running_on
+from orchestrator.store.places.store_location import keep_fresh
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 
 
@@ -30,6 +31,7 @@ def watch(*, table: bool = False, common: Common = USUAL) -> int:
         table: show the table only
     """
     store = common.store_path
+    keep_fresh(Path(store))
     if sys.stdout.isatty() and not (table or common.json) and find_spec("textual") is not None:
         return _show_screen(Path(store))
     with closing(SqliteReader(store)) as reader:

@@ -15,16 +15,15 @@ from typing import Any, TextIO
 import trio
 
 from harnesses.diagnostics.extras import install_command
-from orchestrator.cli.run.new_records import Notices, Tail
+from orchestrator.cli.run.new_records import Notices, Seen, Tail
 from orchestrator.cli.run.run_progress import Progress, Rest, Row
 from orchestrator.cli.std_streams import abandon, say
 from orchestrator.codec import decode, decode_step
-from orchestrator.kill_switch import KillSwitch
 from orchestrator.lifecycle import Status
 from orchestrator.log import line
 from orchestrator.operating.kill_switch_orders import in_words
 from orchestrator.records import LIMITS_SET, ORDERED, RELOADED, Record
-from orchestrator.store.sqlite.sqlite_reader import SqliteReader
+from orchestrator.store.store_capabilities import kill_switch_of, place_beside
 from orchestrator.text.command_hints import for_store, way_to_resume
 from orchestrator.text.log_line import sentence_of
 from orchestrator.text.step_lines import output_line
@@ -92,9 +91,9 @@ class EventLines(View):
         file: where they are written; default is standard error, whatever that is at the time.
     """
 
-    def __init__(self, store: SqliteReader, file: TextIO | None = None) -> None:
+    def __init__(self, store: Seen, file: TextIO | None = None) -> None:
         self._file = file
-        self._path = store.path
+        self._path = place_beside(store)
         self._tail = Tail(store)
         self._notices = Notices(store)
 
@@ -149,7 +148,7 @@ def _kill_switch_line(name: str, own: Mapping[str, Any]) -> str:
 class JsonLines(View):
     """A JSON object for each record: steps as everywhere, whatever else happened as in the log."""
 
-    def __init__(self, store: SqliteReader, file: TextIO) -> None:
+    def __init__(self, store: Seen, file: TextIO) -> None:
         self._tail = Tail(store)
         self._file = file
 
@@ -193,16 +192,15 @@ class LiveTable(View):
 
     period_s = _PERIOD_S
 
-    def __init__(
-        self, store: SqliteReader, names: Callable[[], Collection[str]], saying: Callable[[str], str] | None = None
-    ) -> None:
+    def __init__(self, store: Seen, names: Callable[[], Collection[str]], saying: Callable[[str], str] | None = None) -> None:
         from rich.console import Console
         from rich.live import Live
 
         self._store = store
         self._names = names
         self._saying = saying
-        self._kill_switch = KillSwitch(store.path)
+        self._path = place_beside(store)
+        self._kill_switch = kill_switch_of(store)
         self._notices = Notices(store)
         self._progress = Progress()
         self._outputs: dict[str, tuple[int, str]] = {}
@@ -244,7 +242,7 @@ class LiveTable(View):
     def _last_output(self, row: Row) -> str:
         """Return the output of the last step, read when there is a new one, or why there will be none."""
         if row.cause:
-            return one_line(for_store(row.cause, self._store.path))
+            return one_line(for_store(row.cause, self._path))
         if self._saying is not None and (said := self._saying(row.name)):
             return f"… {one_line(said[-_SAID:].strip(), _SAID)}"
         known = self._outputs.get(row.name, (0, ""))
@@ -256,7 +254,7 @@ class LiveTable(View):
 
 
 def choose_view(
-    store: SqliteReader,
+    store: Seen,
     names: Callable[[], Collection[str]],
     *,
     as_json: bool,

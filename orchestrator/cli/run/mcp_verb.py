@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import trio
@@ -15,6 +14,7 @@ from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.verb_options import USUAL, Common, Words
 from orchestrator.errors import UsageError
+from orchestrator.store.places.store_location import place_of
 
 
 def mcp(
@@ -49,7 +49,7 @@ def mcp(
     except NotReady as error:
         raise UsageError(str(error)) from error
     orders = allowed_orders(filter(None, (word.strip() for word in allow_orders.split(","))))
-    tools = ToolBox(Path(place or common.store_path), orders, content)
+    tools = ToolBox(place_of(place or common.location), orders, content)
     if sys.stdin.isatty():
         streams.say("mcp: an agent is to start this, and talks to it over standard input and output; Ctrl-C ends it")
     # Nothing is left behind when it ends at once, and a thread that waits for standard input would keep it from ending.

@@ -55,7 +55,8 @@ from orchestrator.cli.run.ready_made import READY_MADE, take_word, way_out
 from orchestrator.cli.run.supervisor_tables import Groups, PoolTable, SupervisorTable, in_order
 from orchestrator.errors import UsageError
 from orchestrator.restart import Backoff, Restart, Strategy
-from orchestrator.store.postgres.postgres_address import check_is_path
+from orchestrator.store.places.store_location import place_of
+from orchestrator.store.postgres.postgres_address import address_in
 
 _ConvertedT = TypeVar("_ConvertedT")
 _Seconds = Annotated[float, Meta(gt=0, le=1e9)]
@@ -469,10 +470,11 @@ def _beside(path: Path, other: str | None) -> Path | None:
     """Return a path of the run file: the same run file means the same files wherever it is run from.
 
     Raises:
-        UsageError: it is the address of a server.
+        UsageError: it is the address of a server, with a password in it.
     """
-    check_is_path(other)
-    return None if other is None else path.parent / other
+    if other is None:
+        return None
+    return path.parent / other if address_in(other) is None else place_of(other)
 
 
 def _either(words: type[Restart]) -> str:

@@ -20,6 +20,7 @@ from orchestrator.cli.std_streams import say
 from orchestrator.control.metrics_of_all import serve_metrics
 from orchestrator.control.run_services import Address
 from orchestrator.outcome import Outcome
+from orchestrator.store.postgres.postgres_store import PostgresStore
 from orchestrator.store.sqlite.sqlite_store import SqliteStore
 from orchestrator.text.command_hints import for_store
 from orchestrator.workers.run_workers import lead, names_of_ended, outcomes_of
@@ -34,7 +35,9 @@ class Workers:
     file: Path
     text: str
     """Of the file as the run began with it: a worker that is started again reads no other."""
-    store: SqliteStore
+    store: SqliteStore | PostgresStore
+    place: Path
+    """Path of its file, or of its local copy."""
     shares: Sequence[tuple[str, ...]]
     log: Path | None
     words: Sequence[str]
@@ -49,7 +52,7 @@ class Workers:
         Args:
             early: returns a signal that came before they could be started.
         """
-        command = [sys.executable, "-m", "orchestrator", "run", str(self.file), "--store", str(self.store.path), *self.words]
+        command = [sys.executable, "-m", "orchestrator", "run", str(self.file), "--store", str(self.place), *self.words]
         options = {"text": self.text, "all": [name for share in self.shares for name in share]}
         pool = WorkerPool(
             [Share(names=share, options=options) for share in self.shares],
@@ -70,7 +73,7 @@ class Workers:
         if not self.quiet:
             said = dict.fromkeys(line for report in pool.reports.values() for line in report.said)
             for text in (*summary(ended), *said):
-                say(for_store(text, self.store.path))
+                say(for_store(text, self.place))
         return code_of(pool, ended.values())
 
     async def _lead(self, pool: WorkerPool, early: Callable[[], int | None]) -> None:
@@ -78,7 +81,7 @@ class Workers:
         if self.view is not None:
             beside.append(partial(follow, self.view))
         if self.metrics is not None:
-            beside.append(partial(serve_metrics, self.store.path, self.metrics))
+            beside.append(partial(serve_metrics, self.place, self.metrics))
         await lead(pool, self.store, self.log, beside, has_begun=lambda: tell_manager("READY=1"), early=early())
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, TypeAlias, cast
 
 import trio
 from attrs import define, field, frozen
@@ -33,13 +33,16 @@ from orchestrator.cli.verb_options import DEFAULT_STORE, USUAL, Common, Count, F
 from orchestrator.control import control_server as serving
 from orchestrator.control.run_services import address_of, control_asked_for
 from orchestrator.errors import OrchestratorError, SystemTaskFailed, UsageError
-from orchestrator.kill_switch import KillSwitch
 from orchestrator.log_file import is_stream, open_target
 from orchestrator.operating.kill_switch_orders import in_words
 from orchestrator.orchestrator import Orchestrator
 from orchestrator.outcome import Outcome, OutcomeKind
 from orchestrator.runtime.system_faults import system_fault
+from orchestrator.store.file.server_copy import shown_place
+from orchestrator.store.places.store_location import open_store, place_of
+from orchestrator.store.postgres.postgres_store import PostgresStore
 from orchestrator.store.sqlite.sqlite_store import SqliteStore
+from orchestrator.store.store_capabilities import kill_switch_of
 from orchestrator.telemetry.otlp_export import is_asked_for
 from orchestrator.text.command_hints import command
 from orchestrator.workers.placement import place
@@ -141,6 +144,9 @@ class RunOptions:
     """Of a worker: to the program that has started it."""
 
 
+Recorded: TypeAlias = SqliteStore | PostgresStore
+
+
 @frozen(kw_only=True)
 class Program:
     """What is run: a run file or a script, loaded."""
@@ -185,19 +191,19 @@ def run_file(options: RunOptions) -> int:
     with _heed_signals() as phase:
         program = read_program(options.file, options)
         log = Path("/dev/stdout" if options.log == "-" else options.log) if options.log else program.log
-        path = Path(options.store or program.store or DEFAULT_STORE)
+        path = place_of(options.store or program.store or DEFAULT_STORE)
         if log is not None and channel is None:
             _check_log(log, path)
-        store = SqliteStore(path)
+        store = open_store(path)
         if channel is None:
-            _announce(program, store, options)
-            if (code := _lead(program, store, log, options, phase)) is not None:
+            _announce(program, store, path, options)
+            if (code := _lead(program, store, path, log, options, phase)) is not None:
                 return code
         orchestrator, result = Orchestrator(store, log=None if channel else log, **_keywords(program, options)), Result()
         _prepare(orchestrator, program, channel)
         try:
             phase.in_trio = True
-            trio.run(_run, program, orchestrator, store, options, phase, result)
+            trio.run(_run, program, orchestrator, store, path.resolve(), options, phase, result)
         except trio.TrioInternalError as error:
             _note_fault(result, error, orchestrator)
         finally:
@@ -221,16 +227,16 @@ def run_file(options: RunOptions) -> int:
         return code
 
 
-def _announce(program: Program, store: SqliteStore, options: RunOptions) -> None:
+def _announce(program: Program, store: Recorded, path: Path, options: RunOptions) -> None:
     """Say where the run is recorded, and start the processes beside it."""
     if not options.quiet:
-        say(f"recording in {store.path}")
-        if latched := in_words(KillSwitch(store.path)):
+        say(f"recording in {shown_place(path.resolve())}")
+        if latched := in_words(kill_switch_of(store)):
             say(latched)
     if program.running is not None:
-        program.running.tell_people(store.path)
+        program.running.tell_people(path.resolve())
     if options.page:
-        start_companion("serve", "--store", str(store.path), *options.page)
+        start_companion("serve", "--store", str(path.resolve()), *options.page)
 
 
 def _prepare(orchestrator: Orchestrator, program: Program, channel: WorkerChannel | None) -> None:
@@ -243,7 +249,7 @@ def _prepare(orchestrator: Orchestrator, program: Program, channel: WorkerChanne
         orchestrator.on_hangup = partial(program.running.reload, orchestrator)
 
 
-def _lead(program: Program, store: SqliteStore, log: Path | None, options: RunOptions, phase: _Phase) -> int | None:
+def _lead(program: Program, store: Recorded, path: Path, log: Path | None, options: RunOptions, phase: _Phase) -> int | None:
     """Run the harnesses in several workers, and return the exit code; None if there is work for one process only."""
     shares = place(program.groups, options.workers)
     if len(shares) < 2:
@@ -259,6 +265,7 @@ def _lead(program: Program, store: SqliteStore, log: Path | None, options: RunOp
         file=options.file,
         text=options.file.read_text(encoding="utf-8"),
         store=store,
+        place=path.resolve(),
         shares=shares,
         log=log,
         words=_worker_words(options),
@@ -335,7 +342,7 @@ def read_program(file: Path, options: RunOptions) -> Program:
         share = options.channel.share
         read = parse_run_file(share.options["text"], file).only(share.names)
     find_modules_in(file.parent, Path.cwd())
-    store = options.store or read.store or DEFAULT_STORE
+    store = place_of(options.store or read.store or DEFAULT_STORE)
     running = RunningFile.of(read, store)
     return Program(
         supervise=running.supervise,
@@ -367,7 +374,13 @@ def _keywords(program: Program, options: RunOptions) -> dict[str, Any]:
 
 
 async def _run(
-    program: Program, orchestrator: Orchestrator, store: SqliteStore, options: RunOptions, phase: _Phase, result: Result
+    program: Program,
+    orchestrator: Orchestrator,
+    store: Recorded,
+    path: Path,
+    options: RunOptions,
+    phase: _Phase,
+    result: Result,
 ) -> None:
     def saying(name: str) -> str:
         return next((handle.saying() for handle in orchestrator.handles if handle.name == name), "")
@@ -378,7 +391,7 @@ async def _run(
         again_s=_MARGIN_S,
         unfinished=lambda: [f"harness {handle.name!r}" for handle in orchestrator.handles if handle.outcome is None],
         farewell=_GIVE_TERMINAL_BACK if isinstance(view, LiveTable) else "",
-        way_on=command(store.path, "run", str(options.file)),
+        way_on=command(path, "run", str(options.file)),
     )
     watchdog.open()
     try:
@@ -441,7 +454,7 @@ def _note_fault(result: Result, error: trio.TrioInternalError, orchestrator: Orc
 
 
 def _open_view(
-    store: SqliteStore, names: Callable[[], Collection[str]], saying: Callable[[str], str], options: RunOptions
+    store: Recorded, names: Callable[[], Collection[str]], saying: Callable[[str], str], options: RunOptions
 ) -> View | None:
     if options.channel is not None or (options.quiet and not options.as_json):
         return None

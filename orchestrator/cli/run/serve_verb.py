@@ -24,6 +24,7 @@ from orchestrator.cli.verb_options import USUAL, Common, Words
 from orchestrator.control.control_server import is_there
 from orchestrator.control.run_services import Address, address_of
 from orchestrator.errors import StoreError, UsageError
+from orchestrator.store.places.store_location import keep_fresh
 
 if TYPE_CHECKING:
     from orchestrator.web.store_folder import StoreFolder
@@ -60,7 +61,8 @@ def serve(
     if not is_there():
         raise UsageError(f"serve needs h11, which is not installed: run `{install_command('control')}`")
     at, token, has_ended = address_of(listen), _token(), end_of(until)
-    stores = _stores(Path(place or common.store_path), has_ended, is_new=until is not None)
+    stores = _stores(Path(place or common.location), has_ended, is_new=until is not None)
+    keep_fresh(stores.place)
     with suppress(OSError):
         os.nice(_NICE)
     try:

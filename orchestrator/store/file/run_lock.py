@@ -26,6 +26,7 @@ from pathlib import Path
 from attrs import frozen
 
 from harnesses.processes.fork_safety import close_unshared, keep_from_forks
+from orchestrator.store.file.server_copy import living_runs
 
 _TEXT_BYTES = 4096
 _NOT_OURS = (errno.ELOOP, errno.ENXIO)
@@ -33,12 +34,16 @@ _NOT_OURS = (errno.ELOOP, errno.ENXIO)
 
 
 class RunLock:
-    """The lock of this run. It belongs to the process that made it, not to its forks."""
+    """The lock of this run. It belongs to the process that made it, not to its forks.
 
-    def __init__(self, store: Path) -> None:
+    Args:
+        run: name of the run; default is a new one.
+    """
+
+    def __init__(self, store: Path, run: str = "") -> None:
         _sweep(store)
         self._pid = os.getpid()
-        self.run, self._path, self._descriptor = _hold(store)
+        self.run, self._path, self._descriptor = _hold(store, run)
         keep_from_forks(self._descriptor)
         os.write(self._descriptor, describe_self().encode())
 
@@ -49,14 +54,16 @@ class RunLock:
             close_unshared(self._descriptor)
 
 
-def _hold(store: Path) -> tuple[str, Path, int]:
+def _hold(store: Path, named: str) -> tuple[str, Path, int]:
     """Create a new file and lock it; retry if another run removes it in between as that of a dead run."""
     while True:
-        run = secrets.token_hex(6)
+        run = named or secrets.token_hex(6)
         path = _lock_path(store, run)
         try:
             descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except FileExistsError:
+            if named:
+                raise
             continue
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         with suppress(FileNotFoundError):
@@ -76,7 +83,7 @@ def is_alive(store: Path, run: str, *, sweep: bool = True) -> bool:
         # A pipe or link in its place is not ours, and must neither block nor redirect this process.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        return False
+        return run in living_runs(store)
     except OSError as error:
         return error.errno not in _NOT_OURS
     try:
@@ -90,7 +97,7 @@ def is_alive(store: Path, run: str, *, sweep: bool = True) -> bool:
     if sweep:
         with suppress(OSError):
             path.unlink()
-    return False
+    return run in living_runs(store)
 
 
 def pid_of(store: Path, run: str) -> int | None:
@@ -110,10 +117,11 @@ def pid_of(store: Path, run: str) -> int | None:
 
 
 def running_on(store: Path) -> list[int | None]:
-    """Return the processes that run on a store; None for an unknown one."""
+    """Return the processes that run on a store; None for an unknown one, or one on another machine."""
     prefix = f"{store.name}.run-"
     runs = [path.name.removeprefix(prefix) for path in store.parent.glob(f"{escape(prefix)}*")]
-    return [pid_of(store, run) for run in runs if is_alive(store, run)]
+    here = [pid_of(store, run) for run in runs if is_alive(store, run)]
+    return [*here, *[None for _ in living_runs(store).difference(runs)]]
 
 
 def _is_orphaned(path: Path, holder: Holder | None) -> bool:

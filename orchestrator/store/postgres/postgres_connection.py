@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +64,12 @@ class Database:
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
         """Return all rows of a query."""
         return self.execute(statement, values).fetchall()
+
+    def copy_in(self, table: str, columns: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Write rows into a table."""
+        with self._connection.cursor().copy(f"COPY {table} ({columns}) FROM STDIN".encode()) as copy:
+            for row in rows:
+                copy.write_row(row)
 
     @contextmanager
     def transaction(self, begin: str = "BEGIN") -> Generator[None]:

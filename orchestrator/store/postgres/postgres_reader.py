@@ -102,7 +102,7 @@ class PostgresReader:
     def harnesses(self, names: Collection[str] | None = None) -> list[HarnessRecord]:
         """Return some harnesses, or all, in order of first start."""
         some, values = ("", ()) if names is None else ("WHERE h.name = ANY(%s)", (list(names),))
-        rows = self._rows(
+        rows = self.rows(
             f"SELECT h.name, h.status, h.attempt, {_HEAD}, h.class, is_alive(h.owner), h.time_us, h.event "
             f"FROM harnesses h {some} ORDER BY h.id",
             values,
@@ -123,7 +123,7 @@ class PostgresReader:
 
     def roster(self) -> list[HarnessRow]:
         """Return a row for each harness, in order of first start; the same list as before if none has changed."""
-        ((text,),) = self._rows(_ROSTER)
+        ((text,),) = self.rows(_ROSTER)
         if text != self._roster[0]:
             self._roster = text, _ROSTER_READ.decode(text)
         return self._roster[1]
@@ -140,7 +140,7 @@ class PostgresReader:
 
     def recent_times(self, names: Collection[str], count: int) -> dict[str, list[int]]:
         """Return the times of the last `count` steps of some harnesses, microseconds since 1970, oldest first."""
-        return {name: times[::-1] for name, times in self._rows(_TIMES, (count, list(names)))}
+        return {name: times[::-1] for name, times in self.rows(_TIMES, (count, list(names)))}
 
     def state_at(self, name: str, step: int) -> str:
         """Return the JSON of the state after `step`; 0 is the initial state."""
@@ -161,7 +161,7 @@ class PostgresReader:
     def mailbox(self, name: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
         """Return unconsumed messages to one harness with `seq > after`, oldest first; fewer than `limit` if they are large."""
         # Sizes of all before it: the first one comes, however large, and then as many as fit.
-        rows = self._rows(
+        rows = self.rows(
             f"SELECT {_MESSAGE.replace('m.', '')} FROM ("
             "SELECT m.*, sum(length(m.body)) OVER (ORDER BY m.seq) - length(m.body) AS before FROM ("
             "SELECT * FROM mailbox WHERE harness = (SELECT id FROM harnesses WHERE name = %s) "
@@ -189,14 +189,14 @@ class PostgresReader:
 
     def arrivals(self, *, after: int) -> list[tuple[str, int]]:
         """Return each harness that has messages with `seq > after`, and the `seq` of its newest."""
-        return self._rows(
+        return self.rows(
             "SELECT h.name, max(m.seq) FROM mailbox m JOIN harnesses h ON h.id = m.harness WHERE m.seq > %s GROUP BY h.name",
             (after,),
         )
 
     def messages_waiting(self) -> int:
         """Return how many messages no step has consumed."""
-        ((count,),) = self._rows("SELECT count(*) FROM mailbox WHERE consumed_step IS NULL")
+        ((count,),) = self.rows("SELECT count(*) FROM mailbox WHERE consumed_step IS NULL")
         return int(count)
 
     def effects(self, name: str | None = None, *, current: bool = False) -> list[EffectRecord]:
@@ -222,7 +222,7 @@ class PostgresReader:
 
     def answers(self, *, after: int, limit: int) -> list[tuple[int, str]]:
         """Return at most `limit` answers to approval requests with `seq > after`: `seq`, and the id of the request."""
-        return self._rows(
+        return self.rows(
             "SELECT i.seq, i.id FROM approval_index i JOIN records r ON r.seq = i.seq "
             "WHERE i.seq > %s AND r.kind = 'approval_answered' ORDER BY i.seq LIMIT %s",
             (after, limit),
@@ -238,16 +238,16 @@ class PostgresReader:
 
     def last_seq(self) -> int:
         """Return the `seq` of the newest record; 0 if there is none."""
-        ((seq,),) = self._rows("SELECT coalesce(max(seq), 0) FROM records")
+        ((seq,),) = self.rows("SELECT coalesce(max(seq), 0) FROM records")
         return int(seq)
 
     def records(self, *, after: int = 0, limit: int = 1000) -> list[Record]:
         """Return at most `limit` records of any kind with `seq > after`, in order of `seq`."""
-        return [Record(*row) for row in self._rows(f"{_RECORDS} WHERE r.seq > %s ORDER BY r.seq LIMIT %s", (after, limit))]
+        return [Record(*row) for row in self.rows(f"{_RECORDS} WHERE r.seq > %s ORDER BY r.seq LIMIT %s", (after, limit))]
 
     def outlines(self, *, after: int = 0, limit: int = 1000) -> list[Record]:
         """Return records as `records` does, with only the counted fields of their bodies."""
-        return [Record(*row) for row in self._rows(f"{_OUTLINES} WHERE r.seq > %s ORDER BY r.seq LIMIT %s", (after, limit))]
+        return [Record(*row) for row in self.rows(f"{_OUTLINES} WHERE r.seq > %s ORDER BY r.seq LIMIT %s", (after, limit))]
 
     def transcripts(
         self, name: str, *, step: int | None = None, session: str | None = None, skipped: int = 0, limit: int = 100
@@ -287,12 +287,13 @@ class PostgresReader:
         Raises:
             UnknownHarness: there are none because there is no such harness.
         """
-        rows = self._rows(query, values)
+        rows = self.rows(query, values)
         if not rows and name is not None:
             self.read(lambda db: self._number(db, name))
         return rows
 
-    def _rows(self, query: str, values: tuple[object, ...] = ()) -> list[Any]:
+    def rows(self, query: str, values: tuple[object, ...] = ()) -> list[Any]:
+        """Return the rows of a query, with `%s` for each value."""
         return self.read(lambda db: db.rows(query, values))
 
     def _number(self, db: Database, name: str) -> int:

@@ -21,7 +21,8 @@ from attrs import define, frozen
 from harnesses.errors import OrchestratorError
 from harnesses.files.safe_files import KEY_BYTES, key_in
 from orchestrator.errors import StoreError, StoreUnusable, UsageError
-from orchestrator.store.postgres.postgres_address import Address
+from orchestrator.store.file.server_copy import copy_path
+from orchestrator.store.postgres.postgres_address import Address, server_named, split_schema
 from orchestrator.store.postgres.postgres_connection import Database, is_connection_error, translated
 from orchestrator.store.postgres.postgres_lease import Lease
 from orchestrator.store.postgres.postgres_operations import PostgresOperations, columns_of
@@ -30,7 +31,7 @@ from orchestrator.store.postgres.postgres_setup import prepare
 from orchestrator.store.postgres.postgres_switch import PostgresKillSwitch, read_switches, refusal
 from orchestrator.store.rules.holdings import Holdings
 from orchestrator.store.rules.mail_rules import Step
-from orchestrator.store.rules.signing_key import KEY_FILE
+from orchestrator.store.rules.signing_key import KEY_FILE, given_key
 from orchestrator.store.store_protocol import (
     EFFECT_KINDS,
     AwaitedIntent,
@@ -91,7 +92,8 @@ class PostgresStore(PostgresReader):
             environment variables and files of PostgreSQL's clients, such as `PGPASSWORD`.
         lease_s: seconds, 0.2 to 3600, after which the harnesses of a run that is gone can be claimed by another. It is renewed
             every quarter of that; a run that could not renew it for 0.8 of it stops.
-        schema: the schema with the store's tables. Two stores in one database have two schemas.
+        schema: the schema with the store's tables; default is what `?schema=` in the address says, or `orchestrator`. Two
+            stores in one database have two schemas.
         key: key that approvals are signed with: 32 bytes, or a file with it as 64 hexadecimal digits, the same on every
             machine; default is the file that the environment variable `ORCHESTRATOR_APPROVAL_KEY_FILE` names. Without it, no
             approval can be requested or given. It is never in the database.
@@ -108,12 +110,14 @@ class PostgresStore(PostgresReader):
         url: str,
         *,
         lease_s: float = LEASE_S,
-        schema: str = "orchestrator",
+        schema: str | None = None,
         key: bytes | str | Path | None = None,
     ) -> None:
         if not _SHORTEST_S <= lease_s <= _LONGEST_S:
             raise UsageError(f"store: lease_s: expected {_SHORTEST_S} to {_LONGEST_S:g} seconds, was {lease_s!r:.100}")
-        super().__init__(Address(url, schema, lease_s))
+        url, schema_of_url = split_schema(url)
+        self.schema = schema_of_url if schema is None else schema
+        super().__init__(Address(url, self.schema, lease_s))
         self.lease_s = lease_s
         self._key = _read_key(key)
         self._lock = threading.Lock()
@@ -123,6 +127,7 @@ class PostgresStore(PostgresReader):
             try:
                 prepare(db, self._address)
                 self._lease = Lease(self._address, self._cut)
+                self._lease.kill_switches = read_switches(db)
             except BaseException:
                 db.close()
                 raise
@@ -141,7 +146,16 @@ class PostgresStore(PostgresReader):
     @property
     def kill_switch(self) -> PostgresKillSwitch:
         """The kill switch of the store. Checking it asks nobody: what counts is the commit of an intent."""
-        return PostgresKillSwitch(self._address, lambda: self._lease.kill_switches)
+        return PostgresKillSwitch(self._address, self._lease)
+
+    @property
+    def place(self) -> Path | None:
+        """Path of the local copy: beside it is what this machine keeps for the store. None if it has no folder for it."""
+        url = self._address.url
+        try:
+            return copy_path(server_named(f"{url}{'&' if '?' in url else '?'}schema={self.schema}"))
+        except StoreUnusable:
+            return None
 
     @property
     def secret(self) -> bytes | None:
@@ -342,10 +356,9 @@ def _read_key(key: bytes | str | Path | None) -> bytes | None:
         if len(key) != KEY_BYTES:
             raise UsageError(f"store: key: expected {KEY_BYTES} bytes, was {len(key)}")
         return key
-    path = key if key is not None else os.environ.get(KEY_FILE)
-    if not path:
-        return None
+    if key is None:
+        return given_key()
     try:
-        return key_in(Path(path).read_text("ascii"))
+        return key_in(Path(key).read_text("ascii"))
     except (OSError, ValueError) as error:
-        raise UsageError(f"the key file {path} cannot be read: {error}; see {KEY_FILE}") from error
+        raise UsageError(f"the key file {key} cannot be read: {error}; see {KEY_FILE}") from error

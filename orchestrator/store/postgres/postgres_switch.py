@@ -6,8 +6,8 @@ program that cannot reach the server begins no effect either, since it cannot wr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any, Protocol, cast
 
 import msgspec
 
@@ -25,20 +25,27 @@ _WAIT_S = 10.0
 """Seconds that turning it waits for a commit under way: as long as a transaction of a client that hangs lasts."""
 
 
+class Known(Protocol):
+    """Remembers which kill switches are on."""
+
+    kill_switches: Mapping[str, str]
+    """Their recorded texts, by `@all` or name of a harness."""
+
+
 class PostgresKillSwitch(KillSwitch):
     """The kill switch of a store on PostgreSQL.
 
     Args:
-        known: returns those that are on, as a program has read them last; without it, `check` asks the server.
+        known: has those that are on, as a program has read them last; without it, each look asks the server.
     """
 
-    def __init__(self, address: Address, known: Callable[[], Mapping[str, str]] | None = None) -> None:
+    def __init__(self, address: Address, known: Known | None = None) -> None:
         super().__init__(address.location)
         self._address = address
         self._known = known
 
     def check(self, name: str) -> None:
-        error = refusal(self.said() if self._known is None else self._known(), name)
+        error = refusal(self._said(), name)
         if error is not None:
             raise error
 
@@ -50,22 +57,30 @@ class PostgresKillSwitch(KillSwitch):
             with db.transaction():
                 db.execute(_CHANGED)
                 db.execute(_PUT, (name, text))
+                self._note(db)
 
     def take_off(self, name: str = ALL) -> bool:
         with limited(self._address, _WAIT_S) as db:
             check_version(db, self._address)
             with db.transaction():
                 db.execute(_CHANGED)
-                return db.row("DELETE FROM kill_switches WHERE name = %s RETURNING true", (name,)) is not None
+                was_on = db.row("DELETE FROM kill_switches WHERE name = %s RETURNING true", (name,)) is not None
+                self._note(db)
+        return was_on
 
-    def said(self) -> Mapping[str, str]:
-        """Return the recorded text of those that are on, as JSON."""
+    def _note(self, db: Database) -> None:
+        if self._known is not None:
+            self._known.kill_switches = read_switches(db)
+
+    def _said(self) -> Mapping[str, str]:
+        if self._known is not None:
+            return self._known.kill_switches
         with limited(self._address, _WAIT_S) as db:
             check_version(db, self._address)
             return read_switches(db)
 
     def which(self) -> Mapping[str, Mapping[str, Any]]:
-        return {name: fields_of(text) for name, text in self.said().items()}
+        return {name: fields_of(text) for name, text in self._said().items()}
 
 
 def read_switches(db: Database) -> dict[str, str]:

@@ -14,10 +14,30 @@ from pathlib import Path
 
 from harnesses.files.safe_files import KEY_BYTES, key_in, make_key
 from orchestrator.errors import NotReady, StoreUnusable, UsageError
+from orchestrator.store.file.server_copy import server_of
 from orchestrator.store.store_capabilities import Leased, path_of, secret_of
 
 KEY_FILE = "ORCHESTRATOR_APPROVAL_KEY_FILE"
 """Environment variable that names the file with the key of a store that is not in a file."""
+_NEEDS_KEY = (
+    f"approvals need a key: expected the environment variable {KEY_FILE} to name a file of {2 * KEY_BYTES} hexadecimal "
+    f"digits, the same on every machine; `openssl rand -hex {KEY_BYTES}` makes one"
+)
+
+
+def given_key() -> bytes | None:
+    """Return the key of a store that is not in a file; None if the environment names none.
+
+    Raises:
+        UsageError: its file cannot be read.
+    """
+    path = os.environ.get(KEY_FILE)
+    if not path:
+        return None
+    try:
+        return key_in(Path(path).read_text("ascii"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"the key file {path} cannot be read: {error}; see {KEY_FILE}") from error
 
 
 def secret_path(store: str | Path) -> Path:
@@ -43,10 +63,7 @@ class Secret:
             NotReady: the store is on a server, and was given no key.
         """
         if self._lacks:
-            raise NotReady(
-                f"{self._lacks}: approvals need a key: expected the environment variable {KEY_FILE} to name a file of "
-                f"{2 * KEY_BYTES} hexadecimal digits, the same on every machine; `openssl rand -hex {KEY_BYTES}` makes one"
-            )
+            raise NotReady(f"{self._lacks}: {_NEEDS_KEY}")
         if self._bytes is None:
             self._bytes = secrets.token_bytes(KEY_BYTES) if self._path is None else _make(self._path)
         return self._bytes
@@ -58,6 +75,10 @@ def read_secret(store: str | Path) -> bytes:
     Raises:
         UsageError: there is none, or it cannot be read.
     """
+    if (server := server_of(store)) is not None:
+        if (given := given_key()) is None:
+            raise UsageError(f"{server.location}: {_NEEDS_KEY}")
+        return given
     path = secret_path(store)
     try:
         return _read(path)

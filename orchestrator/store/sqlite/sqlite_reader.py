@@ -24,6 +24,7 @@ from orchestrator.store.encryption import cipher_of, reveal_body, reveal_row, re
 from orchestrator.store.file.run_lock import is_alive
 from orchestrator.store.file.schema import EFFECTS_OF_STEP, IS_EVENT, MODEL_OF, NOT_EVENTS, TRANSCRIPTS
 from orchestrator.store.file.schema_shape import Connection
+from orchestrator.store.file.server_copy import shown_place
 from orchestrator.store.file.value_files import ValueFiles, files_folder
 from orchestrator.store.postgres.postgres_address import check_is_path
 from orchestrator.store.rules.approval_rules import approval_records
@@ -168,7 +169,7 @@ class SqliteReader:
         check_is_path(path)
         # Resolved, since locks and the kill switch are files beside the real file.
         self.path = Path(path).resolve()
-        self.location = str(path)
+        self.location = shown_place(path)
         self._cipher = cipher_of(key, self.location)
         self._files = ValueFiles(files_folder(self.path), self._cipher.hide_alike, self._cipher.reveal)
         self._roster: tuple[str, list[HarnessRow]] = ("", [])

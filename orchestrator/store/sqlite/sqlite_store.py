@@ -22,11 +22,12 @@ from attrs import evolve
 
 from harnesses.errors import OrchestratorError
 from harnesses.processes.fork_safety import keep_for_ever
-from orchestrator.errors import StoreCorrupt, StoreUnusable
+from orchestrator.errors import StoreCorrupt, StoreUnusable, UsageError
 from orchestrator.store.encryption import Plain, hidden_field, hidden_row, hide_body
 from orchestrator.store.file.open_files import Presence
 from orchestrator.store.file.run_lock import RunLock
 from orchestrator.store.file.schema import INDEX_EVERY, INDEX_NEW
+from orchestrator.store.file.server_copy import server_of
 from orchestrator.store.file.value_files import Staged
 from orchestrator.store.integrity.seals import SEAL_EVERY_S, UNSEALED_KINDS, Sealer
 from orchestrator.store.rules.holdings import Holdings
@@ -98,6 +99,10 @@ class SqliteStore(SqliteReader):
         seal_every_s: float = SEAL_EVERY_S,
     ) -> None:
         super().__init__(path, key=key)
+        if (server := server_of(self.path)) is not None:
+            raise UsageError(
+                f"{path} is the local copy of a store on a server, for reading: expected {server.address}; give that address"
+            )
         self._busy_s = busy_s
         self._db = open_writer(self.path, busy_s)
         self._check_key()

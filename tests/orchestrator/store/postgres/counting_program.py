@@ -11,7 +11,7 @@ from attrs import evolve, field, frozen
 
 from harnesses import BaseHarness
 from orchestrator import Orchestrator
-from orchestrator.store import PostgresStore
+from orchestrator.store import PostgresStore, Store
 
 
 @frozen
@@ -43,7 +43,7 @@ class Program:
     steps: int
     started: list[Counting] = field(factory=list[Counting])
 
-    async def run(self, store: PostgresStore) -> None:
+    async def run(self, store: Store) -> None:
         async with Orchestrator(store) as orchestrator:
             for number in range(self.harnesses):
                 self.started.append(Counting(self.steps))

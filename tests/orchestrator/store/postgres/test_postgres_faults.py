@@ -29,12 +29,6 @@ PROGRAM = Path(__file__).with_name("counting_program.py")
 SHORT_S = 0.5
 
 
-@pytest.fixture
-def database(server: PostgresServer) -> str:
-    """The address of a database whose store no other test uses."""
-    return server.new_database()
-
-
 def wait_until(holds: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 30
     while not holds():

@@ -1,0 +1,154 @@
+"""Locations of stores: a path stays what it is, and an address becomes the path of the server's local copy.
+
+Everything that reads takes the path. What writes to the path of such a copy goes to the server instead: see `commit_at`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.errors import OrchestratorError, UsageError
+from orchestrator.kill_switch import KillSwitch
+from orchestrator.store.file.server_copy import Server, copy_path, server_of
+from orchestrator.store.postgres.postgres_address import address_in, has_password, server_named, shown_url
+from orchestrator.store.store_protocol import Operation
+from orchestrator.text.terminal_text import say
+
+if TYPE_CHECKING:
+    from orchestrator.store.postgres.postgres_store import PostgresStore
+    from orchestrator.store.sqlite.sqlite_store import SqliteStore
+
+_PERIOD_S = 0.5
+
+
+def server_at(address: str) -> Server:
+    """Return the store that an address names.
+
+    Raises:
+        UsageError: there is a password in it.
+    """
+    if has_password(address):
+        raise UsageError(
+            f"{shown_url(address)}: expected an address without a password, since others may read command lines; put it "
+            "into ~/.pgpass, or the environment variable PGPASSWORD or PGPASSFILE"
+        )
+    return server_named(address)
+
+
+def place_of(location: str | Path) -> Path:
+    """Return where the files beside a store are: its path, or for an address that of its local copy, made or not.
+
+    Raises:
+        UsageError: there is a password in it.
+        StoreUnusable: the folder of the copy cannot be made.
+    """
+    address = address_in(location)
+    return Path(location) if address is None else copy_path(server_at(address))
+
+
+def local_path(location: str | Path) -> Path:
+    """Return the path of a store to read; that of a server's is its local copy, which is brought up to date.
+
+    Raises:
+        UsageError: there is a password in the address, or the extra `postgres` is not installed.
+        StoreUnusable: the server does not answer, or has no store there.
+    """
+    path = place_of(location)
+    refresh(path)
+    return path
+
+
+def refresh(path: Path) -> None:
+    """Bring the copy at a path up to date; does nothing for a store in a file."""
+    if (server := server_of(path)) is not None:
+        _refresher(path, server).refresh()
+
+
+def open_store(location: str | Path) -> SqliteStore | PostgresStore:
+    """Open a store to run harnesses on: a file, or one on a server by its address, or by the path of its local copy.
+
+    Raises:
+        StoreError: it cannot be used.
+    """
+    server = server_of(location)
+    address = address_in(location)
+    if server is None and address is None:
+        from orchestrator.store.sqlite.sqlite_store import SqliteStore
+
+        return SqliteStore(location)
+    from orchestrator.store.postgres.postgres_store import PostgresStore
+
+    return PostgresStore(server.address if server is not None else str(address))
+
+
+def check_is_own(path: str | Path, verb: str) -> None:
+    """Raise if the store at a path is the copy of one on a server, where a verb does not work.
+
+    Raises:
+        UsageError: it is.
+    """
+    if (server := server_of(path)) is not None:
+        raise UsageError(
+            f"{server.location} is on PostgreSQL, where {verb} does not work: expected a store in a file; "
+            "`orchestrator copy ADDRESS FILE` makes one"
+        )
+
+
+def keep_fresh(path: Path, period_s: float = _PERIOD_S) -> None:
+    """Keep the copy at a path up to date from now on, in a thread that ends with the process."""
+    if server_of(path) is not None:
+        _start_keeping(path, period_s)
+
+
+@cache
+def _start_keeping(path: Path, period_s: float) -> None:
+    threading.Thread(target=_keep, args=(path, period_s), name="orchestrator-copy", daemon=True).start()
+
+
+def _keep(path: Path, period_s: float) -> None:
+    said = ""
+    while True:
+        time.sleep(period_s)
+        try:
+            refresh(path)
+            said = ""
+        except OrchestratorError as error:
+            if str(error) != said:
+                said = str(error)
+                say(f"orchestrator: what is shown is no longer up to date: {said}")
+
+
+@cache
+def _refresher(path: Path, server: Server) -> Any:
+    from orchestrator.store.places.copy_refresh import CopyRefresh
+
+    return CopyRefresh(path, server)
+
+
+def commit_at(server: Server, path: Path, operation: Operation, *, wait_s: float) -> Any:
+    """Commit one operation on the server, and return its result; the copy at `path` has it then.
+
+    Raises:
+        OrchestratorError: the store has refused it, or the server does not answer.
+    """
+    from orchestrator.store.postgres.postgres_address import Address
+    from orchestrator.store.postgres.postgres_orders import commit_order
+
+    result = commit_order(Address(server.url, server.schema, wait_s), operation, wait_s=wait_s)
+    refresh(path)
+    return result
+
+
+def switch_at(path: str | Path) -> KillSwitch:
+    """Return the kill switch of the store at a path, on its server if it is a copy."""
+    server = server_of(path)
+    if server is None:
+        return KillSwitch(path)
+    from orchestrator.store.postgres.postgres_address import Address
+    from orchestrator.store.postgres.postgres_switch import PostgresKillSwitch
+
+    return PostgresKillSwitch(Address(server.url, server.schema, 10.0))

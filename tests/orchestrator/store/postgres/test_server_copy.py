@@ -1,0 +1,193 @@
+"""A store on a server is read from a local copy that is as the server's store, and what is written reaches the server."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+import trio
+
+from harnesses.budgets.budget import Budget
+from orchestrator import analysis
+from orchestrator.cli import main
+from orchestrator.errors import UsageError
+from orchestrator.history.forking import fork
+from orchestrator.history.state_at_step import state_at
+from orchestrator.store import PostgresStore, SqliteReader, SqliteStore
+from orchestrator.store.conformance import claim, do, intent_row, step_row
+from orchestrator.store.places import copy_refresh
+from orchestrator.store.places.store_location import local_path
+from orchestrator.store.postgres.postgres_reader import PostgresReader
+from orchestrator.store.store_operations import Fund
+from orchestrator.store.store_protocol import ConsumedRow, Post
+from tests import ROOT
+from tests.orchestrator.store.postgres.counting_program import Program
+from tests.postgres_server import PostgresServer
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def run(database: str, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Gives a verb to the command, with the store on the server, and returns what it writes."""
+
+    def verb(*words: str, code: int = 0) -> str:
+        found = main([*words, "--store", database])
+        said = capsys.readouterr()
+        assert found == code, said.err
+        return said.out if found == 0 else said.err
+
+    return verb
+
+
+def assert_same(server: PostgresReader, copy: SqliteReader) -> None:
+    """Assert that a copy says what the server does."""
+    assert copy.records(limit=100_000) == server.records(limit=100_000)
+    assert copy.harnesses() == server.harnesses()
+    assert (copy.accounts(), copy.effects(), copy.children()) == (server.accounts(), server.effects(), server.children())
+    for one in server.harnesses():
+        assert copy.mailbox(one.name) == server.mailbox(one.name)
+        assert copy.step_rows(one.name) == server.step_rows(one.name)
+        assert copy.state_versions(one.name) == server.state_versions(one.name)
+        assert copy.state_at(one.name, one.current_step) == server.state_at(one.name, one.current_step)
+
+
+def test_a_copy_follows_the_server_in_whatever_is_committed(database: str) -> None:
+    with closing(PostgresStore(database, key=bytes(32))) as store:
+        one = claim(store, "one")
+        with closing(SqliteReader(local_path(database))) as copy:
+            commits: list[Callable[[], object]] = [
+                lambda: store.commit([step_row(one, 1)]),
+                lambda: do(store, Post("one", "me", 1, '"hi"', id="a")),
+                lambda: store.commit([], [Fund("pool", Budget(steps=7), 1)], effects=[intent_row(one, 2, "order")]),
+                lambda: store.commit([step_row(one, 2)], consumed=[ConsumedRow(store.mailbox("one")[0].seq, one.harness, 2)]),
+                lambda: trio.run(Program(2, 700).run, store),
+                lambda: fork(store, "h0", 5, to="other"),
+                lambda: claim(store, "other"),
+            ]
+            for commit in commits:
+                commit()
+                local_path(database)
+                assert_same(store, copy)
+            path = local_path(database)
+    with closing(SqliteReader(local_path(database))) as copy:
+        assert not any(one.owned for one in copy.harnesses())
+    assert path.parent.stat().st_mode & 0o077 == 0
+
+
+def test_a_copy_is_made_anew_if_the_store_is_another_one(database: str) -> None:
+    """Made anew under the same address, or put back to an earlier moment and gone on from there."""
+    with closing(PostgresStore(database)) as store:
+        trio.run(Program(1, 5).run, store)
+        local_path(database)
+    with psycopg.connect(database) as db:
+        db.execute("DELETE FROM orchestrator.records WHERE seq > 3")
+        db.execute("UPDATE orchestrator.harnesses SET event = '{}'")
+    with closing(PostgresStore(database)) as store:
+        claimed = claim(store, "h0")
+        store.commit([step_row(claimed, claimed.step + number) for number in range(1, 9)])
+        with closing(SqliteReader(local_path(database))) as copy:
+            assert copy.records() == store.records()
+    with psycopg.connect(database) as db:
+        db.execute("DROP SCHEMA orchestrator CASCADE")
+    with closing(PostgresStore(database)) as store:
+        trio.run(Program(2, 3).run, store)
+        path = local_path(database)
+        with closing(SqliteReader(path)) as copy:
+            assert_same(store, copy)
+        path.write_bytes(b"no database" * 1000)
+        claim(store, "new")
+        with closing(SqliteReader(local_path(database))) as copy:
+            assert_same(store, copy)
+
+
+def test_verbs_read_the_store_on_a_server(database: str, run: Run, tmp_path: Path) -> None:
+    with closing(PostgresStore(database)) as store:
+        trio.run(Program(2, 20).run, store)
+    assert {line["harness"] for line in map(json.loads, run("status", "--json").splitlines())} == {"h0", "h1"}
+    assert json.loads(run("state", "h0", "--json"))["state"] == {"total": 210}
+    assert len(run("steps", "h1", "--json").splitlines()) == 20
+    for words in (["show", "h0"], ["logs"], ["budgets"], ["approvals"], ["effects"], ["metrics"], ["analyze", "why", "h0"]):
+        run(*words)
+    assert run("export", "h0", "--format", "csv").count("\n") == 21
+    assert "40" in run("analyze")
+    assert run("sql", database, "select count(*) as steps from steps", "--json") == '{"steps":40}\n'
+    with analysis.open(database) as opened:
+        assert len(opened.rows("select harness from steps")) == 40
+    assert state_at(database, "h0", 3) == {"total": 6}
+    assert "PostgreSQL" in run("verify", code=2)
+    assert "PostgreSQL" in run("prune", "--keep", "5", code=2)
+    with pytest.raises(UsageError, match="for reading"):
+        SqliteStore(local_path(database))
+
+
+def test_orders_are_written_to_the_server(database: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(PostgresStore(database)) as store:
+        one = claim(store, "one")
+        store.commit([step_row(one, 1)])
+        store.commit([], [Fund("pool", Budget(steps=7), 1)], effects=[intent_row(one, 2, "order")])
+    run("send", "one", '{"a": 1}')
+    run("effects", "settle", "one", "order", "--as", "done", "--reason", "looked")
+    run("budgets", "set", "pool", "steps=9")
+    run("fork", "one", "1", "--as", "two")
+    run("kill-switch", "on", "--harness", "one", "--reason", "halt")
+    assert "halt" in run("kill-switch")
+    assert "kill switch" in run("doctor")
+    with closing(PostgresStore(database)) as store:
+        assert [message.body for message in store.mailbox("one")] == ['{"a":1}']
+        assert [effect.settled_by for effect in store.effects("one")] == ["operator"]
+        assert store.accounts()["pool"].budget.steps == 9
+        assert store.state_at("two", 1) == store.state_at("one", 1)
+        assert store.kill_switch.which().keys() == {"one"}
+    run("kill-switch", "off", "--harness", "one")
+    assert run("kill-switch") == ""
+
+
+def test_a_server_that_does_not_answer_fails_a_verb_soon(
+    server: PostgresServer, database: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process for the connection hangs, and then all of it."""
+    monkeypatch.setattr(copy_refresh, "WAIT_S", 0.3)
+    with closing(PostgresStore(database)) as store:
+        trio.run(Program(1, 1).run, store)
+    run("status")
+    with psycopg.connect(database) as db:
+        asked = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        backends = [pid for (pid,) in db.execute(asked)]
+    stopped = [*backends, server.pid]
+    try:
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+            began = time.monotonic()
+            assert "cannot be reached" in run("status", code=2)
+            assert time.monotonic() - began < 10
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+    run("status")
+
+
+@pytest.mark.parametrize("address", ["postgresql://me:pa55@127.0.0.1:1/x", "postgresql://me@127.0.0.1:1/x?password=pa55"])
+def test_a_password_in_an_address_is_refused_and_never_shown(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", "--store", address]) == 2
+
+    said = capsys.readouterr().err
+    assert "pgpass" in said
+    assert "pa55" not in said
+
+
+def test_reading_does_not_import_trio(database: str, cache: Path) -> None:
+    PostgresStore(database).close()
+    asked = f"main(['status', '--store', {database!r}])"
+    code = f"import sys; from orchestrator.cli import main; {asked}; assert 'trio' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
+    assert (done.returncode, done.stderr[-19:]) == (0, "has no harness yet\n")
