@@ -14,6 +14,7 @@ from tests.benchmarks.fleet import fleet
 from tests.benchmarks.measures import MEASURES as OTHERS
 from tests.benchmarks.memory import memory
 from tests.benchmarks.models import model_rounds, model_streams
+from tests.benchmarks.nodes import nodes
 from tests.benchmarks.observing import observing
 from tests.benchmarks.page import page
 from tests.benchmarks.questions import questions
@@ -31,6 +32,7 @@ MEASURES = {
     "memory": memory,
     "model_rounds": model_rounds,
     "model_streams": model_streams,
+    "nodes": nodes,
     "observing": observing,
     "page": page,
     "postgres": postgres,

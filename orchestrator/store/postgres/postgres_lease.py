@@ -93,10 +93,7 @@ class Lease:
         self._stopped.set()
         if (db := self._db) is not None:
             db.cut()
-        self._thread.join(self._lease_s)
-        if (db := self._db) is not None:
-            with suppress(Exception):
-                db.close()
+        self._thread.join(self._lease_s)  # it closes its connection itself
 
     def _fence_off(self) -> None:
         """End the run when its lease was not renewed in time."""
@@ -106,6 +103,14 @@ class Lease:
                 return
 
     def _renew_all(self) -> None:
+        try:
+            self._renew_until_over()
+        finally:
+            if (db := self._db) is not None:
+                with suppress(Exception):
+                    db.close()
+
+    def _renew_until_over(self) -> None:
         wait_s = self._lease_s * _RENEW
         while not self._stopped.wait(max(0.0, min(wait_s, self.left_s))):
             if self.left_s <= 0:

@@ -89,6 +89,10 @@ class PostgresReader:
         """Return for how many more seconds a lost server is waited for."""
         return 0.0
 
+    def _keeps_connections(self) -> bool:
+        """Return whether a connection is kept for the next read."""
+        return True
+
     def cut_readers(self) -> None:
         """Break the connections on which threads are waiting for an answer."""
         for db in tuple(self._busy):
@@ -333,7 +337,7 @@ class PostgresReader:
                 return work(db)
         finally:
             self._busy.discard(db)
-            if db.is_lost or len(self._idle) >= _KEPT:
+            if db.is_lost or len(self._idle) >= _KEPT or not self._keeps_connections():
                 db.close()
             else:
                 self._idle.append(db)

@@ -223,6 +223,9 @@ class PostgresStore(PostgresReader):
     def _patience_s(self) -> float:
         return 0.0 if self._closed else self._lease.left_s
 
+    def _keeps_connections(self) -> bool:
+        return not self._closed
+
     def _cut(self) -> None:
         """Wake whatever waits for the server, since the run is over."""
         if (db := self._db) is not None:

@@ -35,3 +35,14 @@ def start_ticking(name: str) -> Member:
 def ticking() -> list[Member]:
     """Return a fleet of four."""
     return [start_ticking(f"h{number}") for number in range(4)]
+
+
+class Slow(BaseHarness[int, int, int]):
+    """Makes two steps at once, then one each ten seconds: a thousand of them leave the processor idle."""
+
+    async def execute(self) -> AsyncGenerator[tuple[int, int]]:
+        for number in range(1_000_000):
+            self.update_state(lambda count: count + 1)
+            yield self.state, self.state
+            if number:
+                await trio.sleep(10)

@@ -39,6 +39,7 @@ class Nodes:
     def __init__(self, url: str) -> None:
         self.url = url
         self.store = PostgresReader(Address(url, "orchestrator", LEASE_S))
+        self.table = NodeTable(self.store)
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
@@ -62,9 +63,8 @@ class Nodes:
 
     def owned(self) -> dict[str, int]:
         """Return how many harnesses each living node has, by the name of the node."""
-        table = NodeTable(self.store)
-        alive = {node.run: node.name for node in table.nodes("desk") if node.is_alive}
-        runs = [place.run for place in table.places()] if alive else []
+        alive = {node.run: node.name for node in self.table.nodes("desk") if node.is_alive}
+        runs = [place.run for place in self.table.places()] if alive else []
         return {name: runs.count(run) for run, name in alive.items()}
 
     def steps(self) -> dict[str, int]:

@@ -17,8 +17,8 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._trigger: tuple[bytes, Literal["request", "answer"]] | None = None
-        self._flowing = threading.Event()
-        self._flowing.set()
+        self._requests, self._answers = threading.Event(), threading.Event()
+        self.thaw()
         self._sockets: list[socket.socket] = []
         self._serve(self._accept)
 
@@ -31,13 +31,21 @@ class Proxy:
         """Whether what was to be lost is lost."""
         return self._trigger is None
 
-    def freeze(self) -> None:
-        """Forward nothing more, and say nothing of it."""
-        self._flowing.clear()
+    def freeze(self, what: Literal["both", "requests", "answers"] = "both") -> None:
+        """Forward nothing more, or nothing in one direction, and say nothing of it."""
+        if what != "answers":
+            self._requests.clear()
+        if what != "requests":
+            self._answers.clear()
+
+    def thaw(self) -> None:
+        """Forward everything again."""
+        self._requests.set()
+        self._answers.set()
 
     def end(self) -> None:
         """Close every connection, and accept none."""
-        self._flowing.set()
+        self.thaw()
         # Closing it alone would leave it open for the thread that waits in `accept`.
         _close(self._listener, *self._sockets)
 
@@ -52,7 +60,7 @@ class Proxy:
 
     def _forward(self, client: socket.socket, server: socket.socket, answer_lost: threading.Event) -> None:
         while sent := client.recv(1 << 16):
-            self._flowing.wait()
+            self._requests.wait()
             if self._trigger is not None and self._trigger[0] in sent:
                 (_, what), self._trigger = self._trigger, None
                 if what == "request":
@@ -63,7 +71,7 @@ class Proxy:
 
     def _answer(self, client: socket.socket, server: socket.socket, answer_lost: threading.Event) -> None:
         while said := server.recv(1 << 16):
-            self._flowing.wait()
+            self._answers.wait()
             if answer_lost.is_set():
                 break
             client.sendall(said)
