@@ -27,6 +27,7 @@ from orchestrator.cli.run.run_file import read_alert_file
 from orchestrator.cli.std_streams import say
 from orchestrator.cli.verb_options import DEFAULT_STORE, USUAL, Common, FilePath
 from orchestrator.errors import OrchestratorError, UsageError
+from orchestrator.store.places.store_location import keep_fresh, place_of, refresh
 from orchestrator.web.site import Site
 
 _NICE = 5
@@ -48,7 +49,7 @@ def notify(file: FilePath, /, *, test: bool = False, until: Until = None, common
     """
     read = read_alert_file(file)
     alerts, targets = _with_ping(read.alerts, file), targets_of(read.alerts)
-    store = Path(common.store or os.environ.get("ORCHESTRATOR_STORE") or read.store or DEFAULT_STORE).absolute()
+    store = place_of(common.store or os.environ.get("ORCHESTRATOR_STORE") or read.store or DEFAULT_STORE).absolute()
     problems = [*query_problems(read.alerts)]
     for problem in problems:
         say(f"notify: {file}: {problem}; correct the query: until then this rule tells nobody anything")
@@ -147,6 +148,8 @@ async def _site(store: Path, has_ended: Callable[[], bool]) -> Site | None:
     """Return what is told of the store once it is there; None if the program ends before."""
     while True:
         try:
+            await trio.to_thread.run_sync(refresh, store)
+            keep_fresh(store)
             return Site(store)
         except OrchestratorError as error:
             if has_ended():

@@ -99,7 +99,7 @@ def check_is_own(path: str | Path, verb: str) -> None:
 
 
 def keep_fresh(path: Path, period_s: float = _PERIOD_S) -> None:
-    """Keep the copy at a path up to date from now on, in a thread that ends with the process."""
+    """Keep the copy at a path up to date from now on, in a thread that ends with the process, or the copy."""
     if server_of(path) is not None:
         _start_keeping(path, period_s)
 
@@ -111,7 +111,7 @@ def _start_keeping(path: Path, period_s: float) -> None:
 
 def _keep(path: Path, period_s: float) -> None:
     said = ""
-    while True:
+    while server_of(path) is not None:
         time.sleep(period_s)
         try:
             refresh(path)

@@ -17,7 +17,10 @@ import trio
 
 from orchestrator import Orchestrator, OutcomeKind, run_workers
 from orchestrator.cli import main
+from orchestrator.cli.run.notify_verb import _site as find_site  # pyright: ignore[reportPrivateUsage]
 from orchestrator.store import PostgresStore
+from orchestrator.store.conformance import claim, step_row
+from orchestrator.store.places.store_location import place_of
 from orchestrator.web.store_folder import StoreFolder
 from tests import ROOT
 from tests.docs.clock import until
@@ -111,6 +114,19 @@ async def test_a_program_is_seen_while_it_runs(database: str) -> None:
         assert [one.owned for one in site.reader.harnesses()] == [True]
         handle.stop()
         assert (await handle.wait()).kind is OutcomeKind.STOPPED
+    site.close()
+
+
+async def test_who_tells_people_sees_what_is_committed_on_a_server(database: str) -> None:
+    path = place_of(database)
+    with closing(PostgresStore(database)) as store:
+        site = await find_site(path, lambda: False)
+        assert site is not None
+        claimed = claim(store, "one")
+        store.commit([step_row(claimed, 1)])
+        await until(lambda: site.reader.last_seq() == 1)
+        assert [one.owned for one in site.reader.harnesses()] == [True]
+    await until(lambda: not site.reader.harnesses()[0].owned)
     site.close()
 
 
