@@ -60,6 +60,16 @@ class AllOf:
         return any(map(proves, self.validators))
 
     @property
+    def side_by_side(self) -> bool:
+        """Whether all of them may judge at the same time."""
+        return all(getattr(one, "side_by_side", False) for one in self.validators)
+
+    def expect(self, features: Sequence[Feature]) -> None:
+        """Tell each of them which features will be judged."""
+        for one in self.validators:
+            expect_features(one, features)
+
+    @property
     def depends_on_feature(self) -> bool:
         """Whether any of them that runs something may judge different features differently."""
         return any(map(depends_on_feature, self.validators))
@@ -100,6 +110,13 @@ def proves(validator: object) -> bool:
 def depends_on_feature(validator: object) -> bool:
     """Return whether a validator's verdict depends on the feature; true unless it says otherwise, or runs nothing."""
     return proves(validator) and bool(getattr(validator, "depends_on_feature", True))
+
+
+def expect_features(validator: object, features: Sequence[Feature]) -> None:
+    """Tell a validator which features will be judged, if it has a method `expect`: it may then judge many in one run."""
+    expect: Callable[[Sequence[Feature]], None] | None = getattr(validator, "expect", None)
+    if expect is not None:
+        expect(features)
 
 
 def _beside(validator: OutcomeValidator[Any], others: Sequence[object]) -> OutcomeValidator[Any]:

@@ -62,6 +62,8 @@ class OnlyTouches(CandidateValidator):
     because writing through it would change another path.
     """
 
+    side_by_side = True
+
     def __init__(self, *globs: str) -> None:
         if not globs:
             raise InvalidRequest("OnlyTouches: expected one glob pattern or more, was none")

@@ -26,8 +26,10 @@ from harnesses.coding.candidate import Candidate
 from harnesses.coding.validators.candidate_validator import CandidateValidator, list_findings
 from harnesses.coding.validators.environment import drop_compiled, lay_over
 from harnesses.coding.validators.judging_context import JudgingContext, read_context
-from harnesses.coding.validators.pytest_process import PytestRun, run_of, run_pytest
-from harnesses.coding.validators.pytest_report import SessionReport, answering, node_in
+from harnesses.coding.validators.node_survey import NodeSurveys, count_passing
+from harnesses.coding.validators.pytest_process import PytestRun, Results, run_of, run_pytest, run_to_end
+from harnesses.coding.validators.pytest_report import CUT_SHORT, NodeReport, SessionReport, answering, node_in
+from harnesses.coding.validators.suite_kept import SuiteKept
 from harnesses.coding.validators.tests_kept import TestsKept
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature
@@ -56,6 +58,8 @@ class PytestNodes(CandidateValidator):
         python: an interpreter with the project's packages and pytest.
         limit_s: maximum seconds for the whole session.
         env: variables added to the clean environment.
+        side_by_side: whether confirmations may run at the same time; False for tests that use something of which the machine
+            has one, such as a fixed port.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class PytestNodes(CandidateValidator):
         python: str = sys.executable,
         limit_s: float = 300.0,
         env: Mapping[str, str] | None = None,
+        side_by_side: bool = True,
     ) -> None:
         if not limit_s > 0:
             raise InvalidRequest(f"PytestNodes: limit_s: expected seconds above 0, was {limit_s!r}")
@@ -73,14 +78,28 @@ class PytestNodes(CandidateValidator):
             raise InvalidRequest("PytestNodes: nodes: expected one or more, was none; leave it out for the feature's steps")
         self._how = PytestRun(python=python, limit_s=limit_s, env=dict(env or {}))
         self._guard: TestsKept | None = TestsKept()
+        self._surveys = NodeSurveys()
+        self._suite: SuiteKept | None = None
+        self.side_by_side = side_by_side
 
     def beside(self, others: Sequence[object]) -> PytestNodes:
-        """Return a copy without its guard if a `TestsKept` is among the others, which then decides about changed tests."""
-        if not any(isinstance(one, TestsKept) for one in others):
+        """Return a copy without its guard if a `TestsKept` is among the others, which then decides about changed tests.
+
+        The copy uses the runs of a `SuiteKept` with the same interpreter and environment that is among the others.
+        """
+        suite = next((one for one in others if isinstance(one, SuiteKept) and one.is_like(self._how)), None)
+        is_guarded = any(isinstance(one, TestsKept) for one in others)
+        if suite is None and not is_guarded:
             return self
         other = copy(self)
-        other._guard = None
+        other._guard = None if is_guarded else self._guard
+        other._suite, other._surveys = suite, NodeSurveys()
         return other
+
+    def expect(self, features: Sequence[Feature]) -> None:
+        """Have one run of the tests tell about all of these features, where they are judged at a commit of accepted work."""
+        if self.nodes is None:
+            self._surveys.listed = tuple(dict.fromkeys(node_in(step) for one in features for step in one.steps))
 
     def __repr__(self) -> str:
         return f"PytestNodes({', '.join(self.nodes or ())})"
@@ -95,6 +114,8 @@ class PytestNodes(CandidateValidator):
         nodes = self.nodes if self.nodes is not None else tuple(node_in(step) for step in feature.steps)
         if not nodes:
             raise InvalidRequest(f"feature {feature.id!r} has no tests: expected pytest node ids as its steps, was none")
+        if candidate.commit == candidate.base and (count := await self._passing_in_survey(candidate, nodes)):
+            return True, f"`pytest {' '.join(nodes)}`: {count} passed in a run of all features at this commit"
         if self._guard is not None:
             kept, why = await self._guard.find(feature, candidate)
             if not kept:
@@ -109,7 +130,7 @@ class PytestNodes(CandidateValidator):
         if findings:
             tail = [] if report.ended and report.nodes else [f"its output ended with:\n{report.tail[-_TEXT:]}"]
             return False, "\n".join([*said, list_findings(findings), *tail])
-        passed = [found.id for node in nodes for found in answering(report, node)]
+        passed = [found.id for node in nodes for found in answering(report.nodes, node)]
         if context.changes and candidate.confirmation == 1:
             both = await self._passing_both(candidate, context, passed)
             if both:
@@ -132,6 +153,22 @@ class PytestNodes(CandidateValidator):
             run = await run_of(candidate, context, root, nodes, self._how)
             return await run_pytest(root, run), run, laid
 
+    async def _passing_in_survey(self, candidate: Candidate, nodes: Sequence[str]) -> int:
+        """Return how many tests of the nodes passed in a run for all features at this commit; 0 if they have to run alone."""
+        tree, first = await candidate.checkouts.tree_of(candidate.commit), dict[str, NodeReport]()
+        if self._suite is not None and len(self._surveys.listed) > 1:
+            first = dict(await self._suite.outcomes(candidate))
+            if candidate.confirmation == 1 and any(answering(first, node) for node in nodes):
+                return count_passing(first, nodes)
+
+        async def run(asked: Sequence[str]) -> Results:
+            context = await read_context(candidate, named=sorted({node.partition("::")[0] for node in asked}))
+            async with candidate.checkouts.at(candidate.commit) as root:
+                await drop_compiled(root, context.files)
+                return await run_to_end(root, await run_of(candidate, context, root, asked, self._how), go_on=_is_uncut)
+
+        return await self._surveys.passing(tree, candidate.confirmation, nodes, run, first)
+
     async def _passing_both(self, candidate: Candidate, context: JudgingContext, passed: Sequence[str]) -> list[str]:
         """Return the tests that also pass inverted; run twice, because a test may be unsteady."""
         turned, names = dict[str, str](), dict[str, set[str]]()
@@ -146,8 +183,12 @@ class PytestNodes(CandidateValidator):
         for _ in range(_ASKED_TWICE):
             if left:
                 report, _, _ = await self._run(candidate, context, left, turned=turned)
-                left = [node for node in left if any(found.passed for found in answering(report, node))]
+                left = [node for node in left if any(found.passed for found in answering(report.nodes, node))]
         return left
+
+
+def _is_uncut(results: Results) -> bool:
+    return all(node.outcome != CUT_SHORT for node in results.nodes.values())
 
 
 def node_findings(report: SessionReport, nodes: Iterable[str], limit_s: float) -> list[str]:
@@ -155,7 +196,7 @@ def node_findings(report: SessionReport, nodes: Iterable[str], limit_s: float) -
     findings = list(report.bent)
     findings += [f"could not be collected: {id}: {why}" for id, why in report.broken]
     for node in nodes:
-        found = answering(report, node)
+        found = answering(report.nodes, node)
         if not found and not report.broken:
             findings.append(f"{node}: did not run")
         findings += [f"{each.id}: {each.outcome}\n{each.text[-_TEXT:]}".rstrip() for each in found if not each.passed]

@@ -116,9 +116,9 @@ def _word(report: dict[str, Any]) -> str:
     return outcome
 
 
-def answering(report: SessionReport, node: str) -> list[NodeReport]:
+def answering(outcomes: Mapping[str, NodeReport], node: str) -> list[NodeReport]:
     """Return the outcomes of all tests that a node id covers: itself, its parameters, or its contents."""
-    return [found for id, found in report.nodes.items() if id == node or id.startswith((f"{node}[", f"{node}::", f"{node}/"))]
+    return [found for id, found in outcomes.items() if id == node or id.startswith((f"{node}[", f"{node}::", f"{node}/"))]
 
 
 def node_in(step: str) -> str:

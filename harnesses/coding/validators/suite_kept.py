@@ -13,7 +13,7 @@ from harnesses.coding.validators.candidate_validator import CandidateValidator, 
 from harnesses.coding.validators.environment import drop_compiled, lay_over
 from harnesses.coding.validators.judging_context import read_context
 from harnesses.coding.validators.pytest_process import MAX_SESSIONS, PytestRun, Results, run_of, run_to_end
-from harnesses.coding.validators.pytest_report import CUT_SHORT
+from harnesses.coding.validators.pytest_report import CUT_SHORT, NodeReport
 from harnesses.features.errors import InvalidRequest, NotReady
 from harnesses.features.feature import Feature
 
@@ -40,6 +40,7 @@ class SuiteKept(CandidateValidator):
         env: variables added to the clean environment.
     """
 
+    side_by_side = True
     runs_everything = True
     """Always true, so that it is asked last."""
 
@@ -47,12 +48,16 @@ class SuiteKept(CandidateValidator):
         if not limit_s > 0:
             raise InvalidRequest(f"SuiteKept: limit_s: expected seconds above 0, was {limit_s!r}")
         self._how = PytestRun(python=python, limit_s=limit_s, env=dict(env or {}))
-        self._passing: dict[str, tuple[str, ...]] = {}
-        """Passing tests by tree."""
+        self._known: dict[str, Results] = {}
+        """Results of the last runs, by tree."""
         self._running = trio.Lock()
 
     def __repr__(self) -> str:
         return "SuiteKept()"
+
+    def is_like(self, how: PytestRun) -> bool:
+        """Return whether it runs tests with this interpreter and environment."""
+        return (self._how.python, self._how.env) == (how.python, how.env)
 
     @property
     def proves(self) -> bool:
@@ -91,7 +96,7 @@ class SuiteKept(CandidateValidator):
         """Return the tests that pass at the base."""
         async with self._running:
             tree = await candidate.checkouts.tree_of(candidate.base)
-            if tree not in self._passing:
+            if tree not in self._known:
                 found, _ = await self._run(evolve(candidate, commit=candidate.base, confirmation=1))
                 if not found.whole:
                     raise NotReady(
@@ -99,13 +104,23 @@ class SuiteKept(CandidateValidator):
                         f"{MAX_SESSIONS} sessions, reached {len(found.nodes)} tests; {_end(found, self._how.limit_s)}"
                     )
                 self._remember(tree, found)
-            return self._passing[tree]
+            return tuple(filter(self._known[tree].passed, self._known[tree].nodes))
+
+    async def outcomes(self, candidate: Candidate) -> Mapping[str, NodeReport]:
+        """Return the outcomes of a whole run of the suite on a commit that holds accepted work alone; it is run once.
+
+        Raises:
+            NotReady: the suite does not run to its end there.
+        """
+        await self._kept(candidate)
+        known = self._known[await candidate.checkouts.tree_of(candidate.base)]
+        return {} if known.bent or not known.whole else known.nodes
 
     def _remember(self, tree: str, results: Results) -> None:
-        self._passing.pop(tree, None)
-        while len(self._passing) >= _MOST_KNOWN:
-            del self._passing[next(iter(self._passing))]
-        self._passing[tree] = tuple(filter(results.passed, results.nodes))
+        self._known.pop(tree, None)
+        while len(self._known) >= _MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+        self._known[tree] = results
 
     async def _unsteady(self, candidate: Candidate, broken: Sequence[str]) -> set[str]:
         """Return those of the tests that do not always pass at the base."""

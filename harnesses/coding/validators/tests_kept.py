@@ -45,6 +45,8 @@ class TestsKept(CandidateValidator):
 
     __test__ = False
 
+    side_by_side = True
+
     def __init__(self, *, allow: Iterable[str] = ()) -> None:
         self._allow = tuple([allow] if isinstance(allow, str) else allow)
 

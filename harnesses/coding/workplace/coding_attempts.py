@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+import trio
 from attrs import evolve, field, frozen
 
 from harnesses.coding.agent_worktrees import Worktree
@@ -132,11 +133,9 @@ class CommitJudging:
     async def _confirm(self, feature: Feature, result: TurnResult, base: str, commit: str) -> Verdict:
         """Return the first rejecting verdict, or else the first one with its confirmations."""
         candidate = Candidate(commit=commit, base=base, checkouts=self.repositories.judge, result=result)
-        verdicts: list[Verdict] = []
-        for number in range(1, self.confirmations + 1):
-            verdicts.append(await self._ask(feature, evolve(candidate, confirmation=number)))
-            if not verdicts[-1].passed:
-                break
+        verdicts = [await self._ask(feature, candidate)]
+        if verdicts[0].passed:
+            verdicts += await self._further(feature, candidate)
         said, more = verdicts[0], ""
         if not verdicts[-1].passed:
             said = verdicts[-1]
@@ -145,6 +144,32 @@ class CommitJudging:
         elif self.confirmations > 1:
             more = f"\npassed {self.confirmations} times in a row, each time in a new worktree"
         return evolve(said, evidence=f"{said.evidence}{more}", duration_s=sum(one.duration_s for one in verdicts))
+
+    async def _further(self, feature: Feature, candidate: Candidate) -> list[Verdict]:
+        """Return the verdicts of the confirmations after the first, up to the first rejection."""
+        asked = [evolve(candidate, confirmation=number) for number in range(2, self.confirmations + 1)]
+        found: list[Verdict] = []
+        if not getattr(self.validator, "side_by_side", False):
+            for one in asked:
+                found.append(await self._ask(feature, one))
+                if not found[-1].passed:
+                    break
+            return found
+        told: dict[int, Verdict] = {}
+        limiter = trio.CapacityLimiter(max(len(os.sched_getaffinity(0)), 1))
+
+        async def ask(one: Candidate) -> None:
+            async with limiter:
+                told[one.confirmation] = await self._ask(feature, one)
+
+        async with trio.open_nursery() as nursery:
+            for one in asked:
+                nursery.start_soon(ask, one)
+        for number in sorted(told):
+            found.append(told[number])
+            if not found[-1].passed:
+                break
+        return found
 
     async def _ask(self, feature: Feature, candidate: Candidate) -> Verdict:
         verdict = check_verdict(await self.validator.validate(feature, candidate))

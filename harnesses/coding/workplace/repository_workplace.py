@@ -28,7 +28,7 @@ from harnesses.errors import HarnessMisuse
 from harnesses.features.agent_text import cut_list
 from harnesses.features.feature import Feature, Standing, TurnResult, Verdict
 from harnesses.features.feature_record import Assignment, FeatureState, InitializerRequest
-from harnesses.features.feature_validators import OutcomeValidator
+from harnesses.features.feature_validators import OutcomeValidator, expect_features
 from harnesses.features.loop.feature_workplace import Ask, Once, Workplace
 from harnesses.features.loop.startup_checks import check_agreed
 from harnesses.features.turn_results import effect_key
@@ -189,6 +189,7 @@ class RepositoryWorkplace(Workplace):
             await leave(self._repositories, worktree)
 
     async def check(self, state: FeatureState) -> None:
+        expect_features(self.validator, state.features)
         await self._repositories.check(_good(state))
 
     async def work(self, ask: Ask, assignment: Assignment) -> TurnResult:

@@ -70,6 +70,27 @@ async def test_one_refusal_ends_it_and_says_how_often_it_passed():
     assert verdict.evidence == "look 2\nit passed 1 times before: it does not pass every time"
 
 
+class SideBySide(Says):
+    """May judge at the same time; passes all confirmations but one."""
+
+    side_by_side = True
+
+    async def validate(self, feature: Feature, work: Candidate) -> Verdict:
+        self.asked.append((work.commit, work.confirmation))
+        return Verdict(passed=work.confirmation != self.passes, evidence=f"look {work.confirmation}", duration_s=1)
+
+
+async def test_confirmations_side_by_side_are_refused_by_the_first_that_fails_and_begin_after_one_has_passed():
+    says = SideBySide(passes=3)
+    verdict = await judging(says=says, confirmations=4).judge(FEATURE, WORK)
+    assert verdict.evidence == "look 3\nit passed 2 times before: it does not pass every time"
+    assert (says.asked[0], len(says.asked)) == (("commit", 1), 4)
+
+    says = SideBySide(passes=1)
+    assert not (await judging(says=says).judge(FEATURE, WORK)).passed
+    assert says.asked == [("commit", 1)]
+
+
 @pytest.mark.parametrize(
     ("work", "place", "said"),
     [

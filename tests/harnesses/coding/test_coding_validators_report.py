@@ -85,9 +85,9 @@ def test_if_the_judges_own_failing_test_passes_nothing_is_believed() -> None:
 def test_a_node_answers_for_its_parameters_and_what_is_in_it() -> None:
     report = read(test("a.py::test_a[1]"), test("a.py::test_ab"), test("a.py::TestB::test_c"))
 
-    assert [node.id for node in answering(report, "a.py::test_a")] == ["a.py::test_a[1]"]
-    assert [node.id for node in answering(report, "a.py::TestB")] == ["a.py::TestB::test_c"]
-    assert len(answering(report, "a.py")) == 3
+    assert [node.id for node in answering(report.nodes, "a.py::test_a")] == ["a.py::test_a[1]"]
+    assert [node.id for node in answering(report.nodes, "a.py::TestB")] == ["a.py::TestB::test_c"]
+    assert len(answering(report.nodes, "a.py")) == 3
 
 
 def test_what_could_not_be_collected_is_told_apart_from_its_reason() -> None:
