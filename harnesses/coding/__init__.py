@@ -8,6 +8,7 @@ PythonTests      validates source text instead of commits, without a repository
 
 from harnesses.coding.candidate import Candidate, Change, Checkouts
 from harnesses.coding.git import Identity
+from harnesses.coding.merge_limits import MergeLimits
 from harnesses.coding.python_tests import PythonTests
 from harnesses.coding.sources import FailingTests, FeatureFile, FeatureSource
 from harnesses.coding.validators import Command, OnlyTouches, PytestNodes, SuiteKept, TestsKept
@@ -23,6 +24,7 @@ __all__ = [
     "FeatureFile",
     "FeatureSource",
     "Identity",
+    "MergeLimits",
     "OnlyTouches",
     "PytestNodes",
     "PythonTests",

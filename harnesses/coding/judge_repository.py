@@ -168,6 +168,19 @@ class JudgeRepository:
         words = (await self.git.run("diff-tree", *options, base, commit)).split(b"\0")[:-1]
         return tuple(_change(about, path) for about, path in zip(words[::2], words[1::2], strict=True))
 
+    async def sizes(self, base: str, commit: str) -> dict[str, tuple[int, bool]]:
+        """Return of each file that a commit adds or changes its bytes, and whether git takes it for text."""
+        changed = {one.path for one in await self.changes(base, commit) if one.status != "D" and one.mode != SUBMODULE}
+        if not changed:
+            return {}
+        lines = (await self.git.run("ls-tree", "-r", "-l", "-z", "--full-tree", commit)).split(b"\0")[:-1]
+        split = ((os.fsdecode(path), about.split()) for about, path in (line.split(b"\t", 1) for line in lines))
+        sizes = {path: int(about[3]) for path, about in split if path in changed}
+        options = ("-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", "--end-of-options")
+        counted = (await self.git.run("diff-tree", *options, base, commit)).split(b"\0")[:-1]
+        binary = {os.fsdecode(line.split(b"\t", 2)[2]) for line in counted if line.startswith(b"-\t-\t")}
+        return {path: (size, path not in binary) for path, size in sizes.items()}
+
     async def diff(self, base: str, commit: str) -> str:
         """Return the differences between two commits as a patch; of a long one the first `MOST_DIFF` characters.
 

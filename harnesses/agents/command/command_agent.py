@@ -48,6 +48,7 @@ from harnesses.agents.model.retry_policy import RetryPolicy
 from harnesses.agents.sandbox import Level, Sandbox, as_sandbox, run_sandboxed, sandboxed
 from harnesses.budgets.usage import Usage
 from harnesses.diagnostics.control_characters import inert
+from harnesses.diagnostics.program_log import get_logger
 from harnesses.errors import HarnessMisuse
 from harnesses.features.agent_text import storable
 from harnesses.features.feature import TurnResult
@@ -132,6 +133,7 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         self._inherit_env = inherit_env
         self._sandbox = as_sandbox(sandbox, "CommandAgent")
         self._may_gain_privileges = may_gain_privileges
+        self._is_warned = False
         within = self._dialect.in_sandbox
         if self._sandbox is not None and within is not None and self._sandbox.in_force() is not Level.NONE:
             self._dialect = within
@@ -152,6 +154,7 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         assignment = run.input
         if assignment.directory is None:
             raise HarnessMisuse(f"{self._where(assignment)} has no working directory: expected an assignment with a directory")
+        self._warn_of_no_sandbox()
         litter = self._litter(assignment.directory)
         transcript = CommandTranscript(self.name, [Message(role=Role.USER, text=storable(assignment.prompt))])
         try:
@@ -176,6 +179,16 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         )
         run.tell(TurnEvent[TurnResult].complete(result))
         return result
+
+    def _warn_of_no_sandbox(self) -> None:
+        """Say once that a program that asks a model can change any file of the user."""
+        if self._sandbox is None and self._dialect.network and not self._is_warned:
+            self._is_warned = True
+            get_logger(__name__).warning(
+                "agent %r works without a sandbox: it can change every file of yours, such as .git/hooks; %s",
+                self.name,
+                'use sandbox="bwrap"' if Sandbox().works() else "install bubblewrap, and use sandbox='bwrap'",
+            )
 
     async def _converse(
         self, run: AgentRun[FeatureState, Assignment], session: str | None

@@ -14,14 +14,20 @@ from harnesses.coding.agent_worktrees import Worktree
 from harnesses.coding.branches import slug, try_message
 from harnesses.coding.candidate import LINK, Candidate, leads_out
 from harnesses.coding.git import GitError
+from harnesses.coding.guarded_settings import changed_settings, fingerprint
 from harnesses.coding.judge_repository import Uncommittable
+from harnesses.coding.merge_limits import MergeLimits
 from harnesses.coding.repositories import Repositories
+from harnesses.diagnostics.program_log import get_logger
+from harnesses.features.agent_text import cut_list
 from harnesses.features.feature import Feature, TurnResult, Verdict
 from harnesses.features.feature_record import Assignment
 from harnesses.features.feature_validators import OutcomeValidator, depends_on_feature
 from harnesses.features.loop.feature_workplace import Ask
 from harnesses.features.turn_results import check_result, check_verdict
 from harnesses.processes.bounded_command import sweep
+
+_MOST_FINDINGS = 20
 
 
 @frozen
@@ -50,12 +56,18 @@ class CodingAttempts:
             branch=branch,
             base=base,
         )
+        user = self.repositories.user.git.directory
+        before = await trio.to_thread.run_sync(fingerprint, user)
         try:
             result = check_result(await ask(given))
         except Exception as error:
             await self._keep(worktree, branch, try_message(feature, turn, f"The agent failed: {error}"))
             raise
         await sweep(worktree.path)
+        if changed := changed_settings(before, await trio.to_thread.run_sync(fingerprint, user)):
+            why = f"{'; '.join(changed)}, during the turn, in {user}: git runs or obeys it; look at it, and use a sandbox"
+            get_logger(__name__).warning("feature %r: the work is refused: %s", feature.id, why)
+            return evolve(result, base=base, commit=None, branch=None, stop_reason=why, touched=())
         try:
             commit, touched = await self.repositories.commit(worktree, try_message(feature, turn, result.message))
         except Uncommittable as error:
@@ -92,6 +104,7 @@ class CommitJudging:
     repositories: Repositories
     validator: OutcomeValidator[Candidate]
     confirmations: int
+    limits: MergeLimits = field(factory=MergeLimits)
     seen_to_fail: dict[str, str] = field(factory=dict[str, str])
     """By feature, the commit at which it did not pass before an agent was asked."""
 
@@ -117,6 +130,8 @@ class CommitJudging:
             return refusal(result.stop_reason)
         if not await self.repositories.has(commit):
             return refusal(f"the work is lost: commit {commit} no longer exists")
+        if too_large := self.limits.findings(await self.repositories.judge.sizes(base, commit)):
+            return refusal("\n".join(cut_list(too_large, _MOST_FINDINGS)))
         if result.branch is not None:
             await self.repositories.publish(result.branch, commit)
         elif not depends_on_feature(self.validator):

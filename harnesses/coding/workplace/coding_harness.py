@@ -20,6 +20,7 @@ from typing import TypeAlias, Unpack, cast
 
 from harnesses.coding.candidate import Candidate
 from harnesses.coding.git import Identity
+from harnesses.coding.merge_limits import MergeLimits
 from harnesses.coding.sources import FailingTests, FeatureFile
 from harnesses.coding.sources.feature_files import FeatureSource
 from harnesses.coding.workplace.repository_workplace import RepositoryOptions, RepositoryWorkplace
@@ -59,6 +60,7 @@ class CodingHarness(FeatureHarness):
             must not be inside a repository.
         confirmations: consecutive passes, each in a new worktree, required for an acceptance.
         check_first: whether the validator is asked before the agent; by default only for `FailingTests`.
+        limits: the size of what one try may add or change; a larger one is refused.
         identity: name and address of the committer.
         options: the other options of `FeatureHarness`; the default of `handoff` is the workspace.
     """
@@ -76,6 +78,7 @@ class CodingHarness(FeatureHarness):
         policy: RunPolicy = DEFAULT_POLICY,
         confirmations: int = 3,
         check_first: bool | None = None,
+        limits: MergeLimits | None = None,
         identity: Identity | None = None,
         **options: Unpack[FeatureOptions],
     ) -> None:
@@ -94,6 +97,7 @@ class CodingHarness(FeatureHarness):
             workspace=None if workspace is None else Path(workspace).expanduser().absolute(),
             confirmations=confirmations,
             check_first=isinstance(source, FailingTests) if check_first is None else check_first,
+            limits=limits or MergeLimits(),
             identity=identity,
             has_objective=objective is not None,
         )

@@ -14,11 +14,12 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from harnesses.coding.branches import merge_message
 from harnesses.coding.candidate import Candidate
 from harnesses.coding.git import GitError, Identity
+from harnesses.coding.merge_limits import MergeLimits
 from harnesses.coding.repositories import Repositories, open_repositories
 from harnesses.coding.sources import FailingTests, NothingToDo
 from harnesses.coding.sources.feature_files import FeatureSource
@@ -48,6 +49,8 @@ class RepositoryOptions:
     confirmations: int = 3
     check_first: bool = False
     """Whether the validator is asked before the agent."""
+    limits: MergeLimits = field(factory=MergeLimits)
+    """The most that one try may add or change."""
     identity: Identity | None = None
     has_objective: bool = False
     """Whether the caller gave an objective; otherwise the source may provide one."""
@@ -96,7 +99,7 @@ class RepositoryWorkplace(Workplace):
             root=options.workspace,
             identity=options.identity,
         )
-        judging = CommitJudging(repositories, self.validator, options.confirmations, self._seen_to_fail)
+        judging = CommitJudging(repositories, self.validator, options.confirmations, options.limits, self._seen_to_fail)
         self._now = _Opened(repositories, CodingAttempts(repositories), judging)
         if manifest is not None:
             await repositories.go_on(_good(state))

@@ -33,6 +33,9 @@ class Place:
     async def changes(self, base: str, commit: str) -> list[Change]:
         return [Change("A", path, LINK) for path in self.links]
 
+    async def sizes(self, base: str, commit: str) -> dict[str, tuple[int, bool]]:
+        return {}
+
     async def read(self, commit: str, path: str) -> bytes:
         return self.links[path].encode()
 

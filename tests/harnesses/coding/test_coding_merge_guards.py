@@ -1,0 +1,90 @@
+"""What is too large is not merged, and neither is the work of an agent that touched what git runs in the user's repository."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from harnesses.coding import CodingHarness, MergeLimits
+from harnesses.coding.guarded_settings import changed_settings, fingerprint
+from harnesses.features.errors import InvalidRequest
+from harnesses.features.feature_record import Assignment
+from harnesses.features.health_checks import NoHealthCheck
+from orchestrator.testing import run_to_end
+from tests.harnesses.coding.coding_parts import ShellCheck, agent, features, writes_right
+from tests.harnesses.coding.git_repositories import git, make_repository
+
+
+@pytest.mark.parametrize(
+    ("content", "limits", "why"),
+    [
+        (os.urandom(30_000_000), None, "blob: a file of 30,000,000 bytes: expected at most 5,000,000"),
+        (bytes(1_500_000), None, "blob: a file that is not text of 1,500,000 bytes: expected at most 1,000,000"),
+        (b"text\n" * 300_000, None, ""),
+        (b"text\n" * 300_000, MergeLimits(total_bytes=1_000_000), "2 files have 1,500,006 bytes: expected at most 1,000,000"),
+        (bytes(1_500_000), MergeLimits(binary_bytes=None), ""),
+    ],
+)
+async def test_what_is_too_large_is_refused_with_its_size(
+    tmp_path: Path, content: bytes, limits: MergeLimits | None, why: str
+) -> None:
+    user = make_repository(tmp_path / "user.git", bare=True)
+
+    def deed(asked: Assignment, tree: Path) -> None:
+        writes_right(asked, tree)
+        (tree / "blob").write_bytes(content)
+
+    place, health = tmp_path / "space", NoHealthCheck()
+    harness = CodingHarness(
+        user, agent(deed), features("one"), ShellCheck(), workspace=place, health_check=health, confirmations=1, limits=limits
+    )
+    await run_to_end(harness)
+
+    standing = harness.state.standings[0]
+    assert (standing.last_failure or "")[: len(why)] == why
+    assert harness.state.features[0].passes == (not why)
+    assert ("blob" in git(user, "ls-tree", "--name-only", "main")) == (not why)
+
+
+def test_limits_are_bytes() -> None:
+    with pytest.raises(InvalidRequest, match="file_bytes: expected bytes from 0 up"):
+        MergeLimits(file_bytes=-1)
+
+
+async def test_a_hook_or_setting_that_appears_during_a_turn_has_the_work_refused(tmp_path: Path) -> None:
+    user = make_repository(tmp_path / "user.git", bare=True)
+
+    def deed(asked: Assignment, tree: Path) -> None:
+        writes_right(asked, tree)
+        if asked.turn == 1:
+            (user / "hooks").mkdir(exist_ok=True)
+            (user / "hooks" / "post-commit").write_text("#!/bin/sh\ncurl evil\n")
+            git(user, "config", "core.fsmonitor", "evil")
+
+    harness = CodingHarness(
+        user, agent(deed), features("one"), ShellCheck(), workspace=tmp_path / "space", health_check=NoHealthCheck()
+    )
+    await run_to_end(harness)
+
+    steps = [step.output.verdict for step in harness.step_history if step.output.verdict is not None]
+    refused = next(verdict for verdict in steps if not verdict.passed)
+    assert ".git/config was changed; .git/hooks/post-commit was added, during the turn" in refused.evidence
+
+
+def test_links_modes_and_removals_of_hooks_are_seen(tmp_path: Path) -> None:
+    hooks = tmp_path / "hooks"
+    hooks.mkdir()
+    for name in ("a", "b", "c"):
+        (hooks / name).write_text("x")
+    before = fingerprint(tmp_path)
+    (hooks / "a").chmod(0o755)
+    (hooks / "b").unlink()
+    (hooks / "c").unlink()
+    (hooks / "c").symlink_to("/elsewhere")
+    assert changed_settings(before, fingerprint(tmp_path)) == [
+        ".git/hooks/a was changed",
+        ".git/hooks/b was removed",
+        ".git/hooks/c was changed",
+    ]
