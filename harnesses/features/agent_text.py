@@ -89,6 +89,24 @@ def gist(text: str, most: int = 200) -> str:
     return first_line(start, most)
 
 
+_ASSERTION = re.compile(r"^E\s+(\S.*)$", re.MULTILINE)
+_RAISED = re.compile(r"^\s*([\w.]*(?:Error|Exception|Failed): .*)$", re.MULTILINE)
+_PROVES = re.compile(r"\bpass(?:ed|es)?\b|\bended with code\b")
+
+
+def failure_line(text: str, most: int = 200) -> str:
+    """Return the line of a failure that says most: pytest's assertion, the error that was raised, or else the gist."""
+    looked_at = text[-MAX_TEXT:]
+    found = _ASSERTION.search(looked_at) or _RAISED.search(looked_at)
+    return gist(text, most) if found is None else one_line(found[1], most)
+
+
+def proof_lines(text: str, most: int = 400) -> str:
+    """Return the lines of a proof that say what passed, on one line; the gist if there are none."""
+    lines = [line.strip() for line in text[:MAX_TEXT].splitlines() if _PROVES.search(line)]
+    return one_line("; ".join(lines), most) if lines else gist(text, most)
+
+
 def fenced(name: str, text: str) -> str:
     """Return a text, inert, between two fence lines that do not occur in it; the first one labels it as data."""
     shown = inert(text)
@@ -111,5 +129,8 @@ def plain(text: str, most: int = 200) -> str:
 
 
 def _as_entity(match: re.Match[str]) -> str:
-    """Return a character as an entity; unlike a backslash escape, a preceding backslash cannot undo it."""
-    return f"&#{ord(match.group())};"
+    """Return a character as an entity; unlike a backslash escape, a preceding backslash cannot undo it.
+
+    A backtick is an apostrophe: that reads as well where Markdown is not rendered.
+    """
+    return "'" if match.group() == "`" else f"&#{ord(match.group())};"

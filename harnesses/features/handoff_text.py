@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from harnesses.diagnostics.control_characters import inert
-from harnesses.features.agent_text import gist, one_line, plain
+from harnesses.features.agent_text import failure_line, one_line, plain, proof_lines
 from harnesses.features.feature import Feature, FeatureStatus, Standing
 from harnesses.features.feature_record import FeatureState, ProgressEntry, RunOutcome, RunStatus
 from harnesses.features.planning.next_move import stuck
@@ -84,7 +84,7 @@ def as_markdown(state: FeatureState, *, cut_off: str | None = None, ended: str =
     if cut_off is not None:
         lines.append(f"* Cut off: {plain(cut_off)}; the next start continues with it")
     lines += ["", "## What to do next", "", *(f"* {plain(line, 1000)}" for line in _next(state, cut_off))]
-    lines += ["", "## Features", "", "| feature | status | tries | seen last |", "|---|---|---|---|"]
+    lines += ["", "## Features", "", "| feature | status | tries | cost | seen last | diff |", "|---|---|---|---|---|---|"]
     lines += rows.written(_feature_row, zip(state.features, state.standings, strict=True))
     lines += ["", "## Runs", "", *reversed(rows.written(_run_row, ((run,) for run in state.runs)))]
     lines += ["", "## Progress", "", *reversed(rows.written(_entry_row, ((entry,) for entry in state.progress)))]
@@ -121,13 +121,34 @@ def _feature(feature: Feature, standing: Standing) -> str:
         "set_backs": standing.set_backs,
         "seen": _seen(standing),
         "commit": None if standing.evidence is None else standing.evidence.commit,
+        "cost": _cost(standing) or None,
+        "diff": _diff(standing) or None,
         "branch": None if standing.accepted is None else standing.accepted.branch,
     }
     return _json(told)
 
 
 def _feature_row(feature: Feature, standing: Standing) -> str:
-    return f"| {plain(feature.id)} | {standing.status} | {standing.tries} | {plain(_seen(standing))} |"
+    told = (plain(_seen(standing), 400), plain(_cost(standing)), plain(_diff(standing)))
+    return f"| {plain(feature.id)} | {standing.status} | {standing.tries} | {told[1]} | {told[0]} | {told[2]} |"
+
+
+def _cost(standing: Standing) -> str:
+    """Return what the accepted turn cost, as its agent reported it; empty if it did not."""
+    work = standing.accepted
+    if work is None:
+        return ""
+    if work.usage is not None and work.usage.money:
+        return f"USD {work.usage.money:.4f}"
+    return f"{work.tokens} tokens" if work.tokens else ""
+
+
+def _diff(standing: Standing) -> str:
+    """Return the command that shows the accepted work; empty if it is not in a repository, or nothing was changed."""
+    work = standing.accepted
+    if work is None or work.base is None or work.commit is None or work.base == work.commit:
+        return ""
+    return f"git diff {work.base[:12]} {work.commit[:12]}"
 
 
 def _run(run: RunOutcome) -> str:
@@ -166,8 +187,8 @@ def _counts(state: FeatureState) -> dict[str, int]:
 def _seen(standing: Standing) -> str:
     """Return the evidence or the failure of a feature, on one line."""
     if standing.status is FeatureStatus.PASSED:
-        return gist(standing.evidence.evidence) if standing.evidence else ""
-    return gist(standing.last_failure or "")
+        return proof_lines(standing.evidence.evidence) if standing.evidence else ""
+    return failure_line(standing.last_failure or "")
 
 
 def _next(state: FeatureState, cut_off: str | None) -> list[str]:

@@ -14,6 +14,8 @@ from harnesses.features.feature_record import MAX_TEXT
 _MOST_MESSAGES = 64
 """Maximum messages remembered in case their usage is reported again."""
 
+_MOST_DENIALS = 10
+
 _PROGRESS = frozenset({"status", "thinking_tokens"})
 """System events that come with every message."""
 
@@ -74,7 +76,7 @@ class ClaudeCodeReading:
                 self._total = self._total.max(_claude_total(event))
                 kind = string(event, "subtype") or "result"
                 kind = "failed" if event.get("is_error") is True and kind == "success" else kind
-                return f"[{kind}] {string(event, 'result')}"[:SHOWN]
+                return f"[{kind}]{_denials(event)} {string(event, 'result')}"[:SHOWN]
             case "rate_limit_event":
                 about = inner(event, "rate_limit_info")
                 at = about.get("resetsAt") if string(about, "status") == "rejected" else None
@@ -162,7 +164,7 @@ class ClaudeCodeReading:
         kind = string(result, "subtype")
         failed = bool(result.get("is_error")) or kind.startswith("error")
         return Reply(
-            message=kept_part(said),
+            message=kept_part(f"{said}\n{denied.strip()}" if (denied := _denials(result)) else said),
             session=self._session,
             tokens=self._total.tokens,
             model=f"anthropic:{self._model}" if self._model else "",
@@ -190,6 +192,13 @@ def _model_usage(usage: Mapping[str, Any]) -> Usage:
     cached = count_of(usage.get("cacheReadInputTokens"))
     read = total(usage, ("inputTokens", "cacheCreationInputTokens")) + cached
     return Usage(input_tokens=count_of(read), output_tokens=count_of(usage.get("outputTokens")), cached_tokens=cached)
+
+
+def _denials(result: Mapping[str, Any]) -> str:
+    """Return which tool calls were refused for want of a permission, each with its command or path; empty for none."""
+    asked = [(string(one, "tool_name"), inner(one, "tool_input")) for one in objects_in(result, "permission_denials")]
+    told = [f"{tool} {as_text(given.get('command') or given.get('file_path'), 100)}".strip() for tool, given in asked]
+    return f" [no permission for: {'; '.join(dict.fromkeys(told[:_MOST_DENIALS]))}]" if told else ""
 
 
 def _content(message: Mapping[str, Any]) -> str:

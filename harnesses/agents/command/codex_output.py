@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harnesses.agents.command.agent_output import SHOWN, EventList, ReadEvent, Reply
-from harnesses.agents.command.output_json import as_text, inner, parsed, string
+from harnesses.agents.command.output_json import as_text, inner, objects_in, parsed, string
 from harnesses.budgets.usage import UNUSED, Usage, count_of
 from harnesses.features.agent_text import kept_part
 from harnesses.features.feature_record import MAX_TEXT
@@ -97,7 +97,7 @@ class CodexReading:
             self._message = string(item, "text")
             self._told.message(self._message)
             return self._message[:SHOWN]
-        said = string(item, "command") or string(item, "text") or string(item, "message")
+        said = string(item, "command") or _tool_or_paths(item) or string(item, "text") or string(item, "message")
         if kind == "reasoning":
             self._told.thinking(string(item, "text"))
         elif kind not in TALK:
@@ -122,6 +122,14 @@ class CodexReading:
             error=None if error is None else kept_part(error),
             worked=self._worked,
         )
+
+
+def _tool_or_paths(item: Mapping[str, Any]) -> str:
+    """Return the tool of a call with its arguments, the changed paths, or the query of an item; empty if it has none."""
+    if tool := string(item, "tool"):
+        return f"{string(item, 'server')}.{tool} {as_text(item.get('arguments'), 200)}".strip(". ")
+    changes = [f"{string(one, 'kind')} {string(one, 'path')}".strip() for one in objects_in(item, "changes")]
+    return ", ".join(changes) or string(item, "query")
 
 
 def _codex_usage(usage: Mapping[str, Any]) -> Usage:

@@ -154,7 +154,7 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         assignment = run.input
         if assignment.directory is None:
             raise HarnessMisuse(f"{self._where(assignment)} has no working directory: expected an assignment with a directory")
-        self._warn_of_no_sandbox()
+        await self._warn_of_no_sandbox()
         litter = self._litter(assignment.directory)
         transcript = CommandTranscript(self.name, [Message(role=Role.USER, text=storable(assignment.prompt))])
         try:
@@ -180,14 +180,16 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         run.tell(TurnEvent[TurnResult].complete(result))
         return result
 
-    def _warn_of_no_sandbox(self) -> None:
+    async def _warn_of_no_sandbox(self) -> None:
         """Say once that a program that asks a model can change any file of the user."""
         if self._sandbox is None and self._dialect.network and not self._is_warned:
             self._is_warned = True
             get_logger(__name__).warning(
                 "agent %r works without a sandbox: it can change every file of yours, such as .git/hooks; %s",
                 self.name,
-                'use sandbox="bwrap"' if Sandbox().works() else "install bubblewrap, and use sandbox='bwrap'",
+                'use sandbox="bwrap"'
+                if await trio.to_thread.run_sync(Sandbox().works)
+                else "install bubblewrap, and use sandbox='bwrap'",
             )
 
     async def _converse(

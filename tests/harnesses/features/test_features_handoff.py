@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 from unicodedata import category
 
@@ -12,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from harnesses.features.feature import TurnResult
+from harnesses.budgets.usage import Usage
+from harnesses.features.feature import TurnResult, Verdict
 from harnesses.features.feature_record import FeatureState
 from harnesses.features.handoff_text import FORMAT, Rows, as_json, as_markdown
 from harnesses.features.planning.state_changes import finish_turn, interrupt_run, open_run
@@ -57,12 +59,28 @@ def test_people_read_where_the_work_stands() -> None:
         "* Branch: feature/initializer",
         "* Last known good commit: c0",
         "* Features: 3, of which 1 pending, 1 passed, 1 blocked",
-        "| a | passed | 1 | all is well |",
-        "| b | blocked | 1 | AssertionError: no |",
-        "| c | pending | 0 |  |",
+        "| a | passed | 1 |  | all is well |  |",
+        "| b | blocked | 1 |  | AssertionError: no |  |",
+        "| c | pending | 0 |  |  |  |",
         "* Run 1, 2026-05-04 12:00:01+00:00: failed. feature b not validated; validated 1 feature, 1 remaining pending",
     ):
         assert part in text
+
+
+def test_a_reviewer_reads_the_assertion_the_proof_the_cost_and_how_to_see_the_work() -> None:
+    state = worked()
+    proof = "TestsKept: 1 changed paths\nPytestNodes: `pytest a.py::test_a` with SEED=1\n1 passed in 3.2 s\npassed 3 times"
+    failure = (
+        "PytestNodes: `pytest b.py`\nb.py:3: in test_b\n    assert total() == 3\nE   assert 4 == 3\nb.py:3: AssertionError"
+    )
+    work = TurnResult(base="a" * 40, commit="b" * 40, usage=Usage(money=Decimal("0.25")))
+    a, b, c = state.standings
+    a = evolve(a, evidence=Verdict(passed=True, evidence=proof), accepted=work)
+    text = as_markdown(evolve(state, standings=(a, evolve(b, last_failure=failure), c)))
+
+    assert "| a | passed | 1 | USD 0.2500 | 1 passed in 3.2 s; passed 3 times | git diff aaaaaaaaaaaa bbbbbbbbbbbb |" in text
+    assert "| b | blocked | 1 |  | assert 4 == 3 |  |" in text
+    assert "&#96;" not in as_markdown(evolve(state, standings=(a, evolve(b, last_failure="`x` failed"), c)))
 
 
 def test_agents_read_the_same_as_data() -> None:

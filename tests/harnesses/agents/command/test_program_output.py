@@ -229,3 +229,21 @@ def test_output_of_any_shape_never_raises(kind: str, fields: dict[str, Any]) -> 
         reading.line(line[:-1])
         list(reading.events)
         assert reading.reply() is not None
+
+
+def test_refused_permissions_and_what_codex_did_are_in_the_log() -> None:
+    claude, denied = ClaudeCodeReading(), [{"tool_name": "Bash", "tool_use_id": "t", "tool_input": {"command": "make test"}}]
+    result = {"type": "result", "subtype": "success", "result": "done", "permission_denials": denied, "total_cost_usd": 0.5}
+    assert claude.line(json.dumps(result)) == "[success] [no permission for: Bash make test] done"
+    reply = claude.reply()
+    assert (reply.message, reply.error) == ("done\n[no permission for: Bash make test]", None)
+    assert claude.usage.money == Decimal("0.5")
+
+    def line(**item: object) -> str:
+        return CodexReading().line(json.dumps({"type": "item.completed", "item": item}))
+
+    changes = [{"path": "a.py", "kind": "update"}, {"path": "b.py", "kind": "add"}]
+    assert line(type="file_change", changes=changes) == "[file_change] update a.py, add b.py"
+    told = line(type="mcp_tool_call", server="docs", tool="search", arguments={"q": "h11"})
+    assert told == '[mcp_tool_call] docs.search {"q": "h11"}'
+    assert line(type="web_search", query="h11 state") == "[web_search] h11 state"
