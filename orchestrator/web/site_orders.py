@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -73,7 +74,7 @@ def order_all(site: Site, body: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         UsageError: the body is not as expected.
     """
-    verb, names = _text(body, "order"), body.get("harnesses")
+    verb, names = _text(body, "order"), cast(object, body.get("harnesses"))
     if verb not in (*ORDERS, PAUSE):
         raise UsageError(f"order: {one_of((PAUSE, *ORDERS), '')}, got {verb!r:.100}{near(verb, (PAUSE, *ORDERS))}")
     if not isinstance(names, list) or not 0 < len(cast(list[object], names)) <= MOST_ORDERED:
@@ -83,11 +84,11 @@ def order_all(site: Site, body: Mapping[str, Any]) -> dict[str, Any]:
     options = "?hard=1" if _flag(body, "hard") else ""
     wanted = [str(name) for name in dict.fromkeys(cast(list[object], names))]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        answers = [*pool.map(lambda name: _answer_of(site, name, verb, options), wanted)]
+        answers = [*pool.map(partial(_answer_of, site, verb, options), wanted)]
     return {"order": verb, "failed": sum("error" in one for one in answers), "answers": answers}
 
 
-def _answer_of(site: Site, name: str, verb: str, options: str) -> dict[str, Any]:
+def _answer_of(site: Site, verb: str, options: str, name: str) -> dict[str, Any]:
     try:
         response = order(site, name, verb, options)
     except OrchestratorError as error:

@@ -27,8 +27,8 @@ function card(need) {
   const said = () => ({ reason: reason.value });
   const buttons = need.orders.map((verb) => button(need, verb, said));
   return el("section", { class: `card ${BAD.has(need.kind) ? "bad" : ""}`, "data-kind": need.kind, "data-harness": need.harness },
-    el("p", {}, el("strong", {}, title), " ", el("span", {}, TITLES[need.kind] ?? words(need.kind))),
-    el("p", {}, need.what),
+    el("p", {}, el("strong", {}, title), " ", el("span", {}, TITLES[need.kind] ?? need.what)),
+    TITLES[need.kind] ? el("p", {}, need.what) : null,
     need.cause ? el("p", { class: "soft" }, need.cause) : null,
     need.kind === "approval" ? exactly(need.facts) : null,
     buttons.length ? el("div", { class: "orders" }, buttons, needsReason(need) ? reason : null) : null);

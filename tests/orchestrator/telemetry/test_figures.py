@@ -61,13 +61,13 @@ async def test_the_numbers_of_a_run_are_those_of_its_records(tmp_path: Path, aut
 
 
 async def test_effects_of_unknown_outcome_are_a_number_until_they_are_settled(tmp_path: Path) -> None:
-    path, name = tmp_path / "run.db", "orchestrator_effects_unknown"
+    path, name, live = tmp_path / "run.db", "orchestrator_effects_unknown", dict[str, int]()
     with suppress(ExceptionGroup):
         async with Orchestrator(SqliteStore(path), handle_signals=False) as orchestrator:
             orchestrator.start(Unsure(0), name="unsure")
             orchestrator.start(Lasting(0), name="lasting")
             await orchestrator.handles[0].wait()
-            live = unknown_effects(orchestrator.store)
+            live = dict(unknown_effects(orchestrator.store))
             orchestrator.handles[1].stop(0)
     with closing(SqliteReader(path)) as reader:
         before = numbers(text_of(families(stored_snapshot(reader))).decode())
