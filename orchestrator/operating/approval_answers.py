@@ -13,6 +13,7 @@ from harnesses.timing.clock import now_us, read_ticks
 from orchestrator.errors import UsageError
 from orchestrator.operating.store_writing import commit, user_name
 from orchestrator.status import Shown, known_approvals
+from orchestrator.store.file.server_copy import shown_place
 from orchestrator.store.rules.signing_key import read_secret
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.store.store_operations import Respond
@@ -52,7 +53,8 @@ def asker_of(store: str, id: str) -> str:
         asker = next((record.harness for record in reader.approvals() if record.id == id), None)
     if asker is None:
         raise UsageError(
-            f"no approval {id!r} was asked for in {store}: expected an id of `{command(store, 'approvals', '--all')}`"
+            f"no approval {id!r} was asked for in {shown_place(store)}: expected an id of "
+            f"`{command(store, 'approvals', '--all')}`"
         )
     return asker
 

@@ -19,6 +19,7 @@ from orchestrator.errors import OrchestratorError, UnknownHarness, UsageError
 from orchestrator.kill_switch import ALL, KillSwitch
 from orchestrator.operating.store_writing import commit, user_name
 from orchestrator.status import which
+from orchestrator.store.file.server_copy import shown_place
 from orchestrator.store.places.store_location import switch_at
 from orchestrator.store.store_protocol import Remark
 from orchestrator.text.json_text import stamp
@@ -84,11 +85,13 @@ def _record(store: str, name: str, body: Mapping[str, Any]) -> tuple[int | None,
     """Return the `seq` of the record, or why there is none."""
     if not Path(store).exists():
         text = "is not there: the kill switch holds for a program that runs on that path; if it is another, check --store"
-        return None, (f"{store} {text}",)
+        return None, (f"{shown_place(store)} {text}",)
     try:
         return commit(store, Remark(name, "latch", encode(body), now_us()), busy_s=_BUSY_S), ()
     except UnknownHarness:
-        return None, (f"{store} knows no harness {name!r} yet, so this is not recorded; it counts when one is started",)
+        return None, (
+            f"{shown_place(store)} knows no harness {name!r} yet, so this is not recorded; it counts when one is started",
+        )
     except OrchestratorError as error:
         return None, (f"this is not recorded, but counts all the same: {error}",)
 

@@ -20,6 +20,7 @@ from harnesses.errors import HarnessError, one_of
 from harnesses.timing.clock import now_us
 from orchestrator.errors import UsageError
 from orchestrator.operating.store_writing import commit, user_name
+from orchestrator.store.file.server_copy import shown_place
 from orchestrator.store.sqlite.sqlite_file import open_reader, translated
 from orchestrator.store.sqlite.sqlite_rows import accounts
 from orchestrator.store.store_operations import Fund
@@ -77,7 +78,8 @@ def set_limits(store: str, pool: str, limits: Mapping[str, Any], *, by: str | No
         raise UsageError("--by: expected who sets the limit, got nothing; whoever reads this later will want to know")
     if pool not in known:
         raise UsageError(
-            f"no budget {pool!r:.100} in {store}: {one_of(list(known)[:20], 'there is none; start a harness with one')}"
+            f"no budget {pool!r:.100} in {shown_place(store)}: "
+            f"{one_of(list(known)[:20], 'there is none; start a harness with one')}"
         )
     wrong = next((name for name in limits if name not in FIELDS), None)
     if wrong is not None or not limits:

@@ -98,7 +98,7 @@ class Site:
 
     def run(self) -> dict[str, Any]:
         """Return what is known of the store as a whole."""
-        return {"store": str(self.path), "last_seq": self.reader.last_seq(), "is_live": self.is_live}
+        return {"store": self.reader.location, "last_seq": self.reader.last_seq(), "is_live": self.is_live}
 
     @property
     def is_live(self) -> bool:

@@ -15,6 +15,7 @@ from orchestrator.cli.operate.approval_verbs import By
 from orchestrator.cli.verb_options import USUAL, Common, Words, print_all
 from orchestrator.errors import UsageError
 from orchestrator.operating.pool_accounts import account_fields, read_accounts, set_limits
+from orchestrator.store.file.server_copy import shown_place
 from orchestrator.text.terminal_text import one_line
 from orchestrator.text.value_lines import columns, json_line
 
@@ -29,7 +30,7 @@ def default(*, common: Common = USUAL) -> int:
     """Show budgets: limits, what is spent, and what is left."""
     store = common.store_path
     if not print_all(budgets_lines(read_accounts(store), as_json=common.json)):
-        streams.say(f"{store} has no budget")
+        streams.say(f"{shown_place(store)} has no budget")
     return ExitCode.OK
 
 

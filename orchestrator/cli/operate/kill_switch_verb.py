@@ -18,6 +18,7 @@ from orchestrator.errors import UsageError
 from orchestrator.kill_switch import KillSwitch
 from orchestrator.operating.kill_switch_orders import SwitchTurned, switch_fields, turn, whom
 from orchestrator.status import which
+from orchestrator.store.file.server_copy import shown_place
 from orchestrator.text.command_hints import for_store
 from orchestrator.text.terminal_text import one_line
 from orchestrator.text.value_lines import columns, json_line
@@ -61,7 +62,7 @@ def _show_kill_switches(store: str, *, has_options: bool, as_json: bool) -> int:
         problem = "expected on or off with --reason and --harness, got neither; say which, or leave them out"
         raise UsageError(f"kill-switch: {problem}")
     if not print_all(kill_switch_lines(store, as_json=as_json)):
-        streams.say(f"no kill switch is on beside {store}")
+        streams.say(f"no kill switch is on beside {shown_place(store)}")
     return ExitCode.OK
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -19,11 +20,13 @@ from orchestrator.cli.verb_options import USUAL, Common, Name, Seconds, WordsOrD
 from orchestrator.codec import encode
 from orchestrator.control.control_client import Reply, ask_all, order, question
 from orchestrator.control.metrics_of_all import merged
+from orchestrator.control.socket_places import sockets
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.history.past_reader import find_harness
 from orchestrator.lifecycle import ENDED, Status
 from orchestrator.records import HarnessRecord
 from orchestrator.status import shown_status
+from orchestrator.store.file.server_copy import server_of, shown_place
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.text.command_hints import command, for_store, way_to_resume
 from orchestrator.text.terminal_text import CAUSE_WIDTH, one_line
@@ -200,9 +203,14 @@ def _not_running(verb: str, store: str, record: HarnessRecord, reply: Reply | No
 def not_running(verb: str, store: str, record: HarnessRecord, reply: Reply | None) -> NotRunning:
     """Return the error for an order that no program has received."""
     status = shown_status(record)
+    if record.owned and server_of(store) is not None and not sockets(Path(store).resolve()):
+        return NotRunning(
+            f"{record.name!r} is {status} in a program on another machine, or started with another address: expected the "
+            "order to be given there; `orchestrator doctor` shows the runs"
+        )
     if record.owned:
         return NotRunning(
-            f"{record.name!r} is {status}, but its program takes no orders: expected a socket beside {store}; "
+            f"{record.name!r} is {status}, but its program takes no orders: expected a socket beside {shown_place(store)}; "
             f"run `{install_command('control')}`, use `orchestrator run` or Orchestrator(control=True), and start it again"
         )
     how = f"{command(store, 'run', 'FILE')}` with its run file or script"
@@ -213,7 +221,11 @@ def not_running(verb: str, store: str, record: HarnessRecord, reply: Reply | Non
 
 
 def _nobody(store: str, record: HarnessRecord, reply: Reply | None) -> str:
-    return f"no program runs on {store}" if reply is None else f"no program on {store} runs {record.name!r} now"
+    return (
+        f"no program runs on {shown_place(store)}"
+        if reply is None
+        else f"no program on {shown_place(store)} runs {record.name!r} now"
+    )
 
 
 def _describe(verb: str, fields: dict[str, Any]) -> str:
@@ -260,7 +272,7 @@ def metrics(*, common: Common = USUAL) -> int:
         text = _text_of(replies) if replies else _stored_text(reader)
     if not replies:
         who = "the program that runs" if is_owned else "no program runs"
-        streams.say(f"{who} on {store}{' takes no questions' if is_owned else ''}: this is what its records tell")
+        streams.say(f"{who} on {shown_place(store)}{' takes no questions' if is_owned else ''}: this is what its records tell")
     print_all(_json_lines(text) if common.json else text.splitlines())
     return ExitCode.OK
 
@@ -359,7 +371,11 @@ def _put(store: str, name: str, asked: str, body: str, wait_s: float) -> int:
         find_harness(reader, name)
     reply = question(path, name, asked, body, wait_s)
     if reply is None or reply.status == 404:
-        where = f"no program runs on {store}" if reply is None else f"no program on {store} runs {name!r} now"
+        where = (
+            f"no program runs on {shown_place(store)}"
+            if reply is None
+            else f"no program on {shown_place(store)} runs {name!r} now"
+        )
         raise NotRunning(f"{where}: expected one to answer; `{command(store, 'run', 'FILE')}` starts it")
     if reply.status != 200:
         said = str(reply.fields.get("error") or reply.text)

@@ -15,6 +15,7 @@ from orchestrator.cli.verb_options import USUAL, Common, Count, Name, print_all
 from orchestrator.history.past_reader import find_harness
 from orchestrator.log import HEADER, json_line_of, line
 from orchestrator.records import Record
+from orchestrator.store.file.server_copy import shown_place
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.text.step_lines import describe
 from orchestrator.text.terminal_text import one_line
@@ -51,7 +52,7 @@ def logs(
                 if name in (None, record.harness):
                     print_all([json_line_of(record) if common.json else log_line(record)])
     if follow:
-        streams.say(f"no program runs on {common.store_path}")
+        streams.say(f"no program runs on {shown_place(common.store_path)}")
     return ExitCode.OK
 
 

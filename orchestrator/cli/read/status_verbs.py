@@ -23,6 +23,7 @@ from orchestrator.records import StepRecord
 from orchestrator.runtime.activity import Live, span
 from orchestrator.status import At, look
 from orchestrator.status_lines import json_status, lives_in
+from orchestrator.store.file.server_copy import shown_place
 from orchestrator.store.rules.effect_rules import pruned
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.text.step_lines import step_line
@@ -74,7 +75,7 @@ def _watch(reader: SqliteReader, common: Common) -> int:
             json_status(reader, {at.record.name: at.live for at in found if at.live}) if common.json else _table(found, tree)
         )
         before = now
-    streams.say(f"no program runs on {common.store_path}")
+    streams.say(f"no program runs on {shown_place(common.store_path)}")
     return ExitCode.OK
 
 
@@ -101,7 +102,7 @@ def steps(name: Name, /, *, after: Count = 0, limit: Count | None = None, follow
                 if limit <= 0:
                     return ExitCode.OK
     if follow:
-        streams.say(f"no program runs on {common.store_path}")
+        streams.say(f"no program runs on {shown_place(common.store_path)}")
     return ExitCode.OK
 
 

@@ -14,6 +14,7 @@ from orchestrator.cli.read.status_verbs import status_lines
 from orchestrator.cli.run.live_display import LiveTable, choose_view
 from orchestrator.cli.verb_options import USUAL, Common, print_all
 from orchestrator.store.file.run_lock import running_on
+from orchestrator.store.file.server_copy import shown_place
 from orchestrator.store.places.store_location import keep_fresh
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 
@@ -51,7 +52,7 @@ def watch(*, table: bool = False, common: Common = USUAL) -> int:
             view.close()
         if isinstance(view, LiveTable):
             print_all(status_lines(reader, as_json=False))
-    streams.say(f"no program runs on {store}")
+    streams.say(f"no program runs on {shown_place(store)}")
     return ExitCode.OK
 
 

@@ -20,15 +20,17 @@ from harnesses.budgets.budget import Budget
 from orchestrator import analysis
 from orchestrator.cli import main
 from orchestrator.errors import UsageError
+from orchestrator.events import Started
 from orchestrator.history.forking import fork
 from orchestrator.history.state_at_step import state_at
+from orchestrator.lifecycle import Status
 from orchestrator.store import PostgresStore, SqliteReader, SqliteStore
 from orchestrator.store.conformance import claim, do, intent_row, step_row
 from orchestrator.store.places import copy_refresh
 from orchestrator.store.places.store_location import local_path
 from orchestrator.store.postgres.postgres_reader import PostgresReader
 from orchestrator.store.store_operations import Fund
-from orchestrator.store.store_protocol import ConsumedRow, Post
+from orchestrator.store.store_protocol import Append, ConsumedRow, Post
 from tests import ROOT
 from tests.orchestrator.store.postgres.counting_program import Program
 from tests.postgres_server import PostgresServer
@@ -150,6 +152,15 @@ def test_orders_are_written_to_the_server(database: str, run: Run, tmp_path: Pat
         assert store.kill_switch.which().keys() == {"one"}
     run("kill-switch", "off", "--harness", "one")
     assert run("kill-switch") == ""
+
+
+def test_messages_name_the_address(database: str, run: Run) -> None:
+    with closing(PostgresStore(database)) as store:
+        claimed = claim(store, "one")
+        store.commit([], [Append(claimed.harness, 1, 1, 0, 1, Started(0), Status.RUNNING)])
+        assert "another machine" in run("pause", "one", code=1)
+    said = [run("pause", "one", code=1), run("budgets", "set", "x", "steps=1", code=2), run("approve", "x", code=2)]
+    assert all(database in one and "server-copy" not in one for one in said)
 
 
 def test_a_server_that_does_not_answer_fails_a_verb_soon(
