@@ -11,11 +11,12 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial, wraps
 from pathlib import Path
 from tempfile import mkdtemp
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet, finalize
 
 from harnesses.diagnostics.extras import install_command
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 
+_FEW = 5
+"""Rows that are shown of a relation that is too large to be shown."""
 _READ_FROM = re.compile(r"\b(?:FROM|JOIN)\s+\"?(\w+)", re.IGNORECASE)
 """Matches what a query reads from; columns may have the names of frames, such as `steps`."""
 
@@ -118,6 +121,9 @@ class Run:
         if name not in FRAMES and name != "records":
             raise UsageError(f"no frame {name!r}: expected one of records, {', '.join(FRAMES)}")
         self._make([name])
+        # It is read where nothing tries again with more memory: in a notebook, when it is displayed.
+        self._more_memory = [MORE_MEMORY[-1]]
+        self._db.execute(f"SET memory_limit = '{MORE_MEMORY[-1]}'")
         _display_inert()
         return flattened(self._db, name) if flatten else self._db.view(name)
 
@@ -327,6 +333,21 @@ def _is_parquet(place: Path) -> bool:
         raise UsageError(f"{place} cannot be read: {error.strerror}; check its name and permissions") from error
 
 
+class _Rows(Protocol):
+    def limit(self, rows: int, /) -> object: ...
+
+
+def shown(relation: _Rows) -> str:
+    """Return a relation as text; only its first rows, or none, if all of them need too much memory."""
+    from duckdb import OutOfMemoryException
+
+    rest = f"all rows need more than {MORE_MEMORY[-1]} of memory; select some columns with `.project()`\n"
+    for part in (relation, relation.limit(_FEW), relation.limit(1)):
+        with suppress(OutOfMemoryException):
+            return str(part) if part is relation else f"{part}\nonly the first rows are shown: {rest}"
+    return f"no row is shown: {rest}"
+
+
 def _display_inert() -> None:
     """Have IPython and notebooks display relations without characters that act on a terminal, hide or turn the line."""
     module = sys.modules.get("IPython")
@@ -334,7 +355,7 @@ def _display_inert() -> None:
     if shell is not None:
         from duckdb import DuckDBPyRelation
 
-        def display(relation: object, printer: Any, cycle: bool) -> None:
-            printer.text(inert(str(relation)))
+        def display(relation: _Rows, printer: Any, cycle: bool) -> None:
+            printer.text(inert(shown(relation)))
 
         shell.display_formatter.formatters["text/plain"].for_type(DuckDBPyRelation, display)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from duckdb import OutOfMemoryException
 
 from harnesses import BaseHarness
 from orchestrator import Orchestrator, UsageError, analysis
@@ -51,3 +52,29 @@ async def test_what_is_too_large_for_all_of_it_is_named(wide: Path, monkeypatch:
         pytest.raises(UsageError, match="records too large to be analysed within 17MB"),
     ):
         QUESTIONS["progress"](opened)
+
+
+async def test_a_frame_is_displayed_with_more_memory(wide: Path) -> None:
+    with analysis.open(wide) as opened:
+        assert "wide" in str(opened.frame("steps"))
+
+
+def test_of_a_frame_that_is_too_large_to_be_displayed_the_first_rows_are() -> None:
+    class Relation:
+        """Rows of which so many can be displayed."""
+
+        def __init__(self, rows: int, most: int) -> None:
+            self.rows, self.most = rows, most
+
+        def limit(self, rows: int) -> Relation:
+            return Relation(rows, self.most)
+
+        def __str__(self) -> str:
+            if self.rows > self.most:
+                raise OutOfMemoryException("no room")
+            return f"{self.rows} rows"
+
+    told = [run.shown(Relation(rows, most)).splitlines() for rows, most in ((3, 5), (500, 5), (500, 4), (500, 0))]
+
+    assert [lines[0] for lines in told[:3]] == ["3 rows", "5 rows", "1 rows"]
+    assert [lines[-1].partition(":")[0] for lines in told[1:]] == [*["only the first rows are shown"] * 2, "no row is shown"]
