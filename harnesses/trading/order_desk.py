@@ -51,6 +51,11 @@ class Desk:
         self._limits = limits
         self._decision = Decision(None, datetime.min.replace(tzinfo=UTC))
 
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """What the venue says that it cannot do, a line for each."""
+        return tuple(getattr(self.broker, "lacks", ()))
+
     # at the start
 
     async def connect(self, feed: Feed) -> tuple[str, ...]:
@@ -177,7 +182,8 @@ class Desk:
         """Return the `index`-th order of the step being made, from 1, with its client id."""
         harness = self._harness
         client_id = client_id_for(harness.name, harness.current_step + 1, _key(index), turn.state.salt)
-        return PlacedOrder(client_id, wanted.order, wanted.source, turn.time)
+        shape: Callable[[str], str] | None = getattr(self.broker, "shape_id", None)
+        return PlacedOrder(client_id if shape is None else shape(client_id), wanted.order, wanted.source, turn.time)
 
     async def decide(self, turn: Turn, decision: Decision) -> None:
         """Record the orders to place. The kill switch prevents this, and then no order is placed."""

@@ -168,6 +168,8 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         self._inbox.clear()
         if unknown := ", ".join(await self._desk.connect(self._feed)):
             self.log(f"{unknown}: traded in lots of 1: the feed does not say the lot; give the venue instruments")
+        for line in self._desk.lacks:
+            self.log(line)
         decision = await self._desk.taken_up()
         self._read_messages()
         book, adopting = self.state.book, any(command.do == Verb.ADOPT for command in self._inbox)

@@ -124,6 +124,8 @@ class Books:
         self.changed: list[Order] = []
         """Since the journal last asked."""
         self._last_order = self._last_trade = 0
+        self.fees_in_quote = False
+        """Whether the fee of a purchase is taken in quote, and not from what was bought."""
 
     def place(self, order: Order, price: Decimal) -> Order:
         """Take a new order and fill what can be filled now.
@@ -215,8 +217,9 @@ class Books:
     def _fill(self, order: Order, part: Part, now_ms: int) -> None:
         self._last_trade += 1
         cost = part.units * part.price
-        fee_asset = order.symbol.base if order.is_buy else order.symbol.quote
-        fee = ((part.units if order.is_buy else cost) * FEE_RATE).quantize(GRAIN, ROUND_DOWN)
+        in_base = order.is_buy and not self.fees_in_quote
+        fee_asset = order.symbol.base if in_base else order.symbol.quote
+        fee = ((part.units if in_base else cost) * FEE_RATE).quantize(GRAIN, ROUND_DOWN)
         trade = Trade(
             self._last_trade, order.id, order.symbol.name, order.is_buy, part.units, part.price, fee, fee_asset, now_ms
         )

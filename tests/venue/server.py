@@ -7,7 +7,8 @@ import json
 import math
 import time
 from bisect import bisect_left
-from collections import Counter, deque
+from collections import Counter as Counts
+from collections import deque
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -21,6 +22,8 @@ from .books import Order, VenueError
 from .hostility import CALM, Fate, Hostility, Lot, draw, draw_query, parse_lot
 from .journal import Journal
 from .market import INTERVALS_MS, MINUTE_MS, SYMBOLS, Symbol, candle, price_at
+from .tongues import tongue_of
+from .tongues.speaking import Counter, Request, Tongue
 
 DEPOSITS = {"USDT": Decimal(1_000_000_000), "BTC": Decimal(10_000), "ETH": Decimal(100_000), "SOL": Decimal(1_000_000)}
 _TICK_S = 0.01
@@ -54,8 +57,8 @@ class Venue:
     def _forget_conditions(self) -> None:
         self.offset_ms = 0.0
         self.prices: dict[str, Decimal] = {}
-        self.arrivals: Counter[str] = Counter()
-        self.fates: Counter[str] = Counter()
+        self.arrivals: Counts[str] = Counts()
+        self.fates: Counts[str] = Counts()
         self._queries = 0
         self.silent_ms: dict[str, int] = {}
         self._held: dict[str, Answer] = {}
@@ -88,10 +91,15 @@ class Venue:
         """Return what the market asks."""
         return self.prices.get(symbol.name) or price_at(self.seed, symbol, int(self.now_ms()) // MINUTE_MS)
 
-    def receive(self, wire: Wire, method: str, path: str, query: bytes, body: bytes, key: str) -> None:
+    def receive(self, wire: Wire, request: Request) -> None:
         """Do what a request asks for, or what is to go wrong with it."""
+        method, path, query, body = request.method, request.path, request.query, request.body
+        key = request.headers.get("x-mbx-apikey", "")
         if path.startswith("/control/"):
             wire.answer(lambda: self._control(path.removeprefix("/control/"), dict(parse_qsl(query.decode())), body))
+            return
+        if (tongue := tongue_of(path)) is not None:
+            self._hear(wire, tongue, request)
             return
         payload = query + body
         fields = dict(parse_qsl(payload.decode()))
@@ -120,6 +128,30 @@ class Venue:
             self._held[client_id] = take
         self._carry_out(wire, take, lot)
 
+    def _hear(self, wire: Wire, tongue: Tongue, request: Request) -> None:
+        """Do what a request in another dialect than Binance's asks for, or what is to go wrong with it."""
+        wire.failure = tongue.failure
+        if (client_id := tongue.client_id(request)) is not None:
+            lot = self._next.popleft() if self._next else draw(self.hostility, self.seed, client_id, self.arrivals[client_id])
+            self.arrivals[client_id] += 1
+        else:
+            self._queries += 1
+            lot = Lot(draw_query(self.hostility, self.seed, self._queries))
+            if self._next_queries:
+                lot = self._next_queries.popleft()
+        self.fates[lot.fate] += 1
+        self.books.fees_in_quote = tongue.fees_in_quote
+
+        def act() -> object:
+            try:
+                made = tongue.answer(Counter(self, lot), request)
+            except KeyError as error:
+                raise VenueError(-1, f"{request.method} {request.path}: no such thing: {error}", 404) from error
+            self._journal.keep(self.books)
+            return made
+
+        self._carry_out(wire, act, lot)
+
     def _ask(self, wire: Wire, what: str, fields: Fields, key: str, payload: bytes) -> None:
         self._queries += 1
         lot = Lot(draw_query(self.hostility, self.seed, self._queries))
@@ -144,20 +176,20 @@ class Venue:
             case Fate.CALM:
                 wire.answer(act)
             case Fate.LOST:
-                attempt(act)
+                wire.attempt(act)
             case Fate.IGNORED | Fate.HELD:
                 pass
             case Fate.LATE:
                 self._later(lot.delay_s, lambda: wire.answer(act))
             case Fate.TWICE:
-                response = attempt(act)
+                response = wire.attempt(act)
                 wire.write(*response, close=False)
                 self._later(lot.delay_s / 4, lambda: wire.write(*response, close=True))
             case Fate.DROPPED:
-                attempt(act)
+                wire.attempt(act)
                 wire.drop()
             case Fate.BROKEN_TAKEN:
-                attempt(act)
+                wire.attempt(act)
                 wire.write(*failure(_NOBODY_KNOWS))
             case Fate.BROKEN:
                 wire.write(*failure(_NOBODY_KNOWS))
@@ -342,12 +374,12 @@ _PRIVATE: dict[str, Callable[[Venue, Fields], object]] = {
 }
 
 
-def attempt(act: Answer) -> tuple[int, bytes]:
+def attempt(act: Answer, failed: Callable[[VenueError], tuple[int, bytes]] | None = None) -> tuple[int, bytes]:
     """Do it; return the status and the body that say what came of it."""
     try:
         return 200, json.dumps(act(), separators=(",", ":")).encode()
     except VenueError as error:
-        return failure(error)
+        return (failed or failure)(error)
 
 
 def failure(error: VenueError) -> tuple[int, bytes]:
@@ -362,6 +394,8 @@ class Wire(asyncio.Protocol):
         self._venue = venue
         self._buffer = b""
         self._close = False
+        self.failure: Callable[[VenueError], tuple[int, bytes]] | None = None
+        """How the dialect of the request says no; None for Binance's."""
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -383,12 +417,16 @@ class Wire(asyncio.Protocol):
             method, target, _ = head[0].split(b" ")
             path, _, query = target.partition(b"?")
             self._close = headers.get(b"connection", b"").lower() == b"close"
-            key = headers.get(b"x-mbx-apikey", b"").decode()
-            self._venue.receive(self, method.decode(), path.decode(), query, body, key)
+            texts = {name.decode(): value.decode() for name, value in headers.items()}
+            self._venue.receive(self, Request(method.decode(), path.decode(), query, body, texts))
 
     def answer(self, act: Answer) -> None:
         """Do it and say what came of it."""
-        self.write(*attempt(act))
+        self.write(*self.attempt(act))
+
+    def attempt(self, act: Answer) -> tuple[int, bytes]:
+        """Do it; return the status and the body that say what came of it."""
+        return attempt(act, self.failure)
 
     def write(self, status: int, body: bytes, *, headers: str = "", close: bool | None = None) -> None:
         """Send one answer, if there is still somebody to hear it."""

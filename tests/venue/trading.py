@@ -34,6 +34,7 @@ from orchestrator.outcome import OutcomeKind
 
 from .ordering import BTC, ETH
 from .placing import reach
+from .spoken import SPOKEN, in_dialect
 
 
 @frozen
@@ -62,12 +63,17 @@ async def there_and_back(run: AgentRun[TradingState, Market]) -> Sequence[Order]
     return [Order(symbol, side, Decimal(units)) for symbol in run.input.quotes]
 
 
-def make(options: CcxtOptions, start: datetime, slices: int) -> TradingHarness:
-    """Return a harness as it is when the program starts. The slices are of the past, and traded on all the same."""
+def make(options: CcxtOptions, start: datetime, slices: int, exchange: str = "binance", url: str = "") -> TradingHarness:
+    """Return a harness as it is when the program starts. The slices are of the past, and traded on all the same.
+
+    Args:
+        exchange: the dialect that its broker speaks.
+    """
     feed = Ending("binance", [BTC, ETH], options=options, start=start)
     feed.last = start.replace(second=0, microsecond=0) + timedelta(minutes=slices)
     strategy: Any = Strategy(Agent(there_and_back))
-    return TradingHarness(feed, CcxtBroker("binance", options), strategy, limits=Limits(max_age_s=86_400.0), period_s=0.02)
+    broker = CcxtBroker(exchange, in_dialect(options, exchange, url) if url else options)
+    return TradingHarness(feed, broker, strategy, limits=Limits(max_age_s=86_400.0), period_s=0.02)
 
 
 def known(harness: TradingHarness) -> Known:
@@ -94,6 +100,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--slices", type=int, required=True)
     parser.add_argument("--kills", type=int, required=True)
     parser.add_argument("--longest", type=float, default=0.5, help="seconds that a life which is killed may last")
+    parser.add_argument("--exchange", choices=SPOKEN, default="binance")
     parser.add_argument("--seed", type=int, required=True)
     options = parser.parse_args(arguments)
     importlib.import_module("ccxt")
@@ -124,11 +131,15 @@ def _killed(pid: int, after_s: float) -> bool:
     return True
 
 
+def _harness(options: argparse.Namespace) -> TradingHarness:
+    return make(reach(options.venue, 4), options.start, options.slices, options.exchange, options.venue)
+
+
 def _be(options: argparse.Namespace) -> None:
     """Be the program, to its end."""
     code = 1
     try:
-        trio.run(live, options.store, make(reach(options.venue, 4), options.start, options.slices))
+        trio.run(live, options.store, _harness(options))
         code = 0
     finally:
         sys.stderr.flush()

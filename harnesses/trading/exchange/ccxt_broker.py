@@ -1,24 +1,25 @@
-"""A broker for exchanges supported by ccxt. Tested with Binance spot only; others need `unproven=True`.
+"""A broker for exchanges supported by ccxt: the dialects of `exchange_dialects`, spot; others need `unproven=True`.
 
 Invariant: `find` returns None only once the venue's own clock has passed the time up to which it would accept the order. An
-exchange whose requests do not expire (all except `ccxt_client.LAPSING`) never gives that certainty: an order not found there
+exchange whose requests do not lapse (all that are not in that table) never gives that certainty: an order not found there
 raises `UnknownOutcome` until an operator settles it.
 
-Assumptions: the venue refuses requests after `timestamp + recvWindow`; its clock never goes back by more than `margin_s`; and
-an accepted order is visible within `margin_s`.
+Assumptions: the venue refuses requests that have lapsed; its clock never goes back by more than `margin_s`; and an accepted
+order is visible within `margin_s`.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
 
 import trio
 from attrs import evolve
 
 from harnesses.errors import HarnessMisuse, UnknownOutcome
-from harnesses.trading.exchange.ccxt_client import LAPSING, CcxtClient, CcxtOptions, Raw
+from harnesses.trading.exchange.ccxt_client import CcxtClient, CcxtOptions, Raw
 from harnesses.trading.exchange.ccxt_translation import (
     CallFailed,
     Verdict,
@@ -27,16 +28,20 @@ from harnesses.trading.exchange.ccxt_translation import (
     parse_fill,
     parse_instrument,
     parse_report,
-    undeclared,
 )
+from harnesses.trading.exchange.exchange_dialects import PROVEN, Lookup, Pages, lacks, missing, undeclared
+from harnesses.trading.exchange.exchange_fills import executions_after
+from harnesses.trading.exchange.held_stops import HeldStops
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import BrokerUnavailable, OrderRefused, VenueAccount
 from harnesses.trading.market.instruments import Instrument
-from harnesses.trading.market.orders import Fill, OrderKind, OrderReport, PlacedOrder
+from harnesses.trading.market.orders import Fill, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side
 
 _REMEMBERED = 10_000
 _PAGE = 1000
 _PAUSE_S = 0.05
+_EARLIER = timedelta(days=2)
+"""How long before its order was placed a decision may seem to have been made: bars carry the time of their start."""
 
 
 class CcxtBroker:
@@ -48,12 +53,35 @@ class CcxtBroker:
             parameter of an order and so place a different order.
         max_wait_s: maximum seconds an order may wait for the venue's rate limit before it counts as refused, because it was
             decided on older market data.
+        stops: what is done with a stop order at an exchange that has none at the market price. "refuse" refuses it before
+            it is sent. "hold" holds it here, and sends it as a market order once a bar has reached its price: between two
+            bars, and while the program does not run, nothing watches.
     """
 
-    def __init__(self, exchange: str, options: CcxtOptions, *, unproven: bool = False, max_wait_s: float = 5.0) -> None:
+    def __init__(
+        self,
+        exchange: str,
+        options: CcxtOptions,
+        *,
+        unproven: bool = False,
+        max_wait_s: float = 5.0,
+        stops: Literal["refuse", "hold"] = "refuse",
+    ) -> None:
+        if stops not in ("refuse", "hold"):
+            raise HarnessMisuse(f"ccxt:{exchange}: stops: expected 'refuse' or 'hold', was {stops!r}")
         self.name = f"ccxt:{exchange}"
         self._client = CcxtClient(exchange, options)
+        self._dialect = self._client.dialect
         self._unproven = unproven
+        self._is_checked = False
+        if stops == "hold" and not self._client.lapses:
+            raise HarnessMisuse(
+                f"{self.name}: stops: expected 'refuse', because a market order of unknown outcome is never certain there, "
+                "was 'hold'; trade at one of the tested exchanges"
+            )
+        self._held = HeldStops() if stops == "hold" else None
+        self.lacks: Sequence[str] = ()
+        """What cannot be had at this exchange, a line for each; known once it is connected."""
         self._max_wait_s = max_wait_s
         self._sent: OrderedDict[str, float] = OrderedDict()
         """By client id, until when the venue may accept a sent order, in ms of the venue's clock."""
@@ -71,14 +99,40 @@ class CcxtBroker:
                 "the only type that is tested; trade a spot market, or accept the risk with unproven=True"
             )
         self._quote(symbols)
-        return {symbol: parse_instrument(markets[symbol], self._client.precision_mode) for symbol in symbols}
+        client, holds = self._client, self._held is not None
+        if cannot := missing(client.has):
+            raise HarnessMisuse(f"{self.name} cannot be traded at: {'; '.join(cannot)}; choose another exchange")
+        tables = [lacks(self._dialect, client.has, client.features, markets[symbol], holds=holds) for symbol in symbols]
+        lines = [line for table in tables for line in table]
+        self.lacks = tuple(f"{self.name}: {line}" for line in dict.fromkeys(lines))
+        mode, in_cash = client.precision_mode, self._dialect.fees_in_cash
+        return {symbol: parse_instrument(markets[symbol], mode, fees_in_cash=in_cash) for symbol in symbols}
+
+    def shape_id(self, client_id: str) -> str:
+        """Return the client id that the exchange takes for one of ours; always the same for the same."""
+        return self._dialect.shape_id(client_id)
 
     async def observe(self, market: MarketSlice) -> None:
         await trio.lowlevel.checkpoint()
+        if self._held is not None:
+            for placed in self._held.observe(market):
+                await self._release(placed)
 
     async def submit(self, placed: PlacedOrder) -> OrderReport:
         await self._get_ready()
+        if not self._dialect.takes_id(placed.client_id):
+            raise OrderRefused(
+                f"order {placed.client_id}: expected {self._dialect.id_form} as its client id at {self.name}; "
+                "it was not sent; use `shape_id`"
+            )
+        if self._is_held(placed):
+            assert self._held is not None, "it is held"
+            return self._held.hold(placed)
         self._check_declared(placed)
+        return await self._place(placed)
+
+    async def _place(self, placed: PlacedOrder) -> OrderReport:
+        """Send an order until it is certain that it was accepted, or refused."""
         deadline_s = trio.current_time() + self._max_wait_s
         while True:
             try:
@@ -96,6 +150,9 @@ class CcxtBroker:
                 await self._recover(error, pause_s)
             else:
                 report = parse_report(raw, placed)
+                if not report.client_id and not self._dialect.answers_id:
+                    # The answer on the connection of the request, which is used for nothing else.
+                    report = evolve(report, client_id=placed.client_id)
                 if report.client_id != placed.client_id:
                     raise BrokerUnavailable(
                         f"order {placed.client_id}: {self.name} answered for another order: expected its id, "
@@ -106,17 +163,35 @@ class CcxtBroker:
 
     async def cancel(self, client_id: str, symbol: str) -> OrderReport | None:
         await self._get_ready()
+        if self._held is not None and (report := self._held.drop(client_id)) is not None:
+            return report
+        failed: CallFailed | None = None
         try:
-            await self._ask("cancel_order", None, symbol, params=self._by_client_id(client_id))
+            venue_id, params = await self._cancel_key(client_id, symbol)
+            if venue_id or params:
+                await self._ask("cancel_order", venue_id, symbol, params=params)
         except CallFailed as error:
             # Either unknown or no longer open; the query below tells which.
-            if error.verdict is not Verdict.NOT_FOUND:
+            if error.verdict not in (Verdict.NOT_FOUND, Verdict.REFUSED):
                 raise BrokerUnavailable(f"order {client_id}: {self.name} did not cancel it: {error.text}") from error
-        return await self._query(client_id, symbol)
+            failed = error
+        report = await self._query(client_id, symbol)
+        if failed is not None and report is not None and report.status is OrderStatus.OPEN:
+            raise BrokerUnavailable(f"order {client_id}: {self.name} did not cancel it: {failed.text}") from failed
+        return report
+
+    async def _cancel_key(self, client_id: str, symbol: str) -> tuple[str | None, Raw]:
+        """Return the exchange's own id and the parameters by which an order is cancelled; nothing if it has no such order."""
+        if self._dialect.finding_id is not None:
+            return None, {self._dialect.finding_id: client_id}
+        report = await self._query(client_id, symbol)
+        return (report.venue_id, {}) if report is not None and report.status is OrderStatus.OPEN else (None, {})
 
     async def find(self, placed: PlacedOrder) -> OrderReport | None:
         await self._get_ready()
         found = await self._query(placed.client_id, placed.order.symbol, placed)
+        if self._is_held(placed):
+            return found or await self._find_held(placed)
         if found is not None:
             return found
         if not self._client.lapses:
@@ -129,23 +204,54 @@ class CcxtBroker:
         self._sent.pop(placed.client_id, None)
         return found
 
+    def _is_held(self, placed: PlacedOrder) -> bool:
+        """Return whether an order is held here, because the exchange has no such stop."""
+        return self._held is not None and placed.order.kind is OrderKind.STOP and bool(self._undeclared(placed))
+
+    async def _find_held(self, placed: PlacedOrder) -> OrderReport:
+        """Return the report on a stop that the exchange does not have: it is held, again after a restart."""
+        assert self._held is not None, "it is held"
+        report = self._held.hold(placed)
+        if report.status is not OrderStatus.OPEN or not self._held.is_reached(placed):
+            return report
+        # The market order of an earlier program may still arrive.
+        return await self._release(placed, again=True)
+
+    async def _release(self, placed: PlacedOrder, *, again: bool = False) -> OrderReport:
+        """Send a held stop as a market order, under its client id, unless the exchange has it already.
+
+        Args:
+            again: whether it may have been sent before, so that it is sent only once that order has certainly lapsed.
+        """
+        assert self._held is not None, "it is held"
+        found = await self._query(placed.client_id, placed.order.symbol, placed)
+        if found is None and (again or placed.client_id in self._sent):
+            await self._wait_until_lapsed(placed.client_id)
+            found = await self._query(placed.client_id, placed.order.symbol, placed)
+        if found is None:
+            try:
+                found = await self._place(evolve(placed, order=evolve(placed.order, kind=OrderKind.MARKET, stop_price=None)))
+            except OrderRefused as error:
+                return self._held.refuse(placed, str(error))
+        self._held.release(placed.client_id)
+        return found
+
     async def open_orders(self, symbols: Sequence[str]) -> Sequence[OrderReport]:
         await self._get_ready()
         reports: list[OrderReport] = []
         for symbol in symbols:
             orders = await self._certainly("open orders", "fetch_open_orders", symbol)
             reports += [self._noted(parse_report(raw)) for raw in orders]
-        return reports
+        return reports if self._held is None else reports + self._held.reports(symbols)
 
     async def fills(self, symbols: Sequence[str], after: Mapping[str, str]) -> Sequence[Fill]:
         await self._get_ready()
         series: list[list[Fill]] = []
         for symbol in symbols:
-            trades = self._trades_from if self._client.lapses else self._last_trades
             series.append([])
-            for raw in await trades(symbol, after.get(symbol)):
+            for raw in await executions_after(self._client, symbol, after.get(symbol), page=_PAGE, name=self.name):
                 client_id = await self._client_id(symbol, str(raw["order"]))
-                series[-1].append(parse_fill(raw, client_id, self._client.markets[symbol]))
+                series[-1].append(parse_fill(raw, client_id, self._client.markets[symbol], self._dialect.mark))
         return in_order(series)
 
     async def account(self, symbols: Sequence[str]) -> VenueAccount:
@@ -156,37 +262,40 @@ class CcxtBroker:
         positions = {symbol: units for symbol, units in held.items() if units}
         return VenueAccount(cash=exact(total.get(self._quote(symbols))), positions=positions)
 
-    def _by_client_id(self, client_id: str) -> Raw:
-        return {"origClientOrderId" if self._client.lapses else "clientOrderId": client_id}
-
     async def _get_ready(self) -> None:
-        if not (self._unproven or self._client.lapses):
+        if not (self._unproven or self._dialect.proven):
             raise HarnessMisuse(
-                f"{self.name} is not tested: expected one of {', '.join(sorted(LAPSING))}; at other exchanges a stop may be "
+                f"{self.name} is not tested: expected one of {', '.join(sorted(PROVEN))}; at other exchanges a stop may be "
                 "executed as a market order, and an order may not be found again; trade at one of those, or accept the "
                 "risk with unproven=True"
             )
         try:
             await self._client.get_ready()
+            if self._dialect.unified_only and not self._is_checked:
+                is_unified = (await self._client.ask("is_unified_enabled", private=True))[1]
+                if not is_unified:
+                    raise HarnessMisuse(f"{self.name}: expected a unified account, the only kind that is tested; upgrade it")
+                self._is_checked = True
         except CallFailed as error:
             raise BrokerUnavailable(f"{self.name} cannot be reached: {error.text}") from error
 
     def _check_declared(self, placed: PlacedOrder) -> None:
         """Refuse an order before it is sent if the exchange does not declare support for all of its parameters."""
-        client, order = self._client, placed.order
-        missing = undeclared(order.kind, client.has, client.features, client.markets.get(order.symbol, {}))
-        if missing:
+        if why := self._undeclared(placed):
             raise OrderRefused(
-                f"order {placed.client_id}: {self.name} does not declare {order.kind} orders in {order.symbol}: expected "
-                f"{missing} in ccxt's description of the exchange; it was not sent"
+                f"order {placed.client_id}: {self.name} has no {placed.order.kind} orders in {placed.order.symbol}: {why}; "
+                "it was not sent"
             )
+
+    def _undeclared(self, placed: PlacedOrder) -> str:
+        client, order = self._client, placed.order
+        return undeclared(self._dialect, order.kind, client.has, client.features, client.markets.get(order.symbol, {}))
 
     async def _send(self, placed: PlacedOrder) -> Raw:
         """Send the one request that places an order."""
 
         def remember(stamp_ms: int) -> None:
-            options = self._client.options
-            self._sent[placed.client_id] = stamp_ms + (options.recv_window_s + options.margin_s) * 1000
+            self._sent[placed.client_id] = stamp_ms + (self._client.window_s + self._client.options.margin_s) * 1000
             if len(self._sent) > _REMEMBERED:
                 # For these, `find` waits longer than necessary.
                 self._sent.popitem(last=False)
@@ -194,9 +303,12 @@ class CcxtBroker:
         order = placed.order
         kind = "limit" if order.kind is OrderKind.LIMIT else "market"
         price = f"{order.limit_price:f}" if order.limit_price is not None and kind == "limit" else None
-        params = {"newClientOrderId" if self._client.lapses else "clientOrderId": placed.client_id}
+        params = {self._dialect.placing_id: placed.client_id, **self._dialect.always}
+        if kind == "market" and order.side is Side.BUY and order.kind is OrderKind.MARKET:
+            params |= self._dialect.market_purchase(f"{order.units:f}")
         if order.kind is OrderKind.STOP:
-            params["triggerPrice"] = f"{order.stop_price:f}"
+            assert self._dialect.stop is not None, "a kind that the exchange does not have is not sent"
+            params[self._dialect.stop] = f"{order.stop_price:f}"
         raw: Raw = await self._client.call(
             "create_order", order.symbol, kind, str(order.side), f"{order.units:f}", price, signed=remember, params=params
         )
@@ -214,8 +326,8 @@ class CcxtBroker:
         try:
             lapses_ms = self._sent.get(client_id)
             if lapses_ms is None:
-                options = self._client.options
-                lapses_ms = await self._client.read_clock() + (options.recv_window_s + options.margin_s) * 1000
+                client = self._client
+                lapses_ms = await client.read_clock() + (client.window_s + client.options.margin_s) * 1000
             if await self._client.wait_until(lapses_ms):
                 return
         except CallFailed as error:
@@ -228,11 +340,13 @@ class CcxtBroker:
     async def _query(self, client_id: str, symbol: str, placed: PlacedOrder | None = None) -> OrderReport | None:
         """Return the venue's current report on an order; None if it does not know the order."""
         try:
-            raw = await self._ask("fetch_order", None, symbol, params=self._by_client_id(client_id))
+            raw = await self._look_up(client_id, symbol, placed)
         except CallFailed as error:
             if error.verdict is Verdict.NOT_FOUND:
                 return None
             raise BrokerUnavailable(f"order {client_id}: {self.name} does not report on it: {error.text}") from error
+        if raw is None:
+            return None
         report = parse_report(raw, placed)
         if report.client_id != client_id:
             raise BrokerUnavailable(
@@ -249,41 +363,63 @@ class CcxtBroker:
         except CallFailed as error:
             raise BrokerUnavailable(f"{self.name} does not report the {what}: {error.text}") from error
 
-    async def _trades_from(self, symbol: str, after: str | None) -> Sequence[Raw]:
-        """Return all executions of a symbol after an id, reading page by page."""
-        trades: list[Raw] = []
-        first = 0 if after is None else int(after) + 1
-        while True:
-            page = await self._certainly("fills", "fetch_my_trades", symbol, None, _PAGE, params={"fromId": first})
-            trades += sorted(page, key=lambda raw: int(raw["id"]))
-            if len(page) < _PAGE:
-                return trades
-            first = int(trades[-1]["id"]) + 1
+    async def _look_up(self, client_id: str, symbol: str, placed: PlacedOrder | None) -> Raw | None:
+        """Return ccxt's order of a client id; None, or an error, if the venue does not know it."""
+        dialect = self._dialect
+        if dialect.lookup is Lookup.QUERY:
+            order: Raw = await self._ask("fetch_order", None, symbol, params={str(dialect.finding_id): client_id})
+            return order
+        if dialect.lookup is Lookup.LISTS:
+            # First the open ones: an order that is filled meanwhile is in the second list.
+            for method in ("fetch_open_orders", dialect.past):
+                for order in await self._ask(method, symbol, None, None, params={str(dialect.finding_id): client_id}):
+                    if order.get("clientOrderId") == client_id:
+                        return order
+            return None
+        return await self._search(client_id, symbol, placed)
 
-    async def _last_trades(self, symbol: str, after: str | None) -> Sequence[Raw]:
-        """Return the executions after an id, for an exchange that reports only the most recent ones."""
-        trades: Sequence[Raw] = await self._certainly("fills", "fetch_my_trades", symbol, None, _PAGE)
-        ids = [str(raw["id"]) for raw in trades]
-        if after in ids:
-            return trades[ids.index(after) + 1 :]
-        if after is None and len(trades) < _PAGE // 20:
-            return trades
-        raise BrokerUnavailable(
-            f"{self.name} does not report all fills of {symbol}: expected that of {after or 'the beginning'} among the last "
-            f"{len(trades)}; look them up at the venue"
-        )
+    async def _search(self, client_id: str, symbol: str, placed: PlacedOrder | None) -> Raw | None:
+        """Return the order of a client id among all orders since it was decided, of the last days if that is not known."""
+        known = next((id for (of, id), ours in self._client_ids.items() if ours == client_id and of == symbol and id), None)
+        if known is not None:
+            order: Raw = await self._ask("fetch_order", known, symbol)
+            return order
+        since = placed.decided if placed is not None else datetime.fromtimestamp(self._client.now_ms() / 1000, UTC)
+        since_ms, cursor = int((since - _EARLIER).timestamp() * 1000), ""
+        while True:
+            params = {"cursor": cursor} if cursor else None
+            page: Sequence[Raw] = await self._ask("fetch_orders", symbol, since_ms, self._dialect.page, params=params)
+            for order in page:
+                self._noted(parse_report(order))
+            if found := [order for order in page if order.get("clientOrderId") == client_id]:
+                return found[0]
+            cursor = next((str(order["info"]["cursor"]) for order in page if order["info"].get("cursor")), "")
+            if not cursor:
+                return None
 
     async def _client_id(self, symbol: str, venue_id: str) -> str:
         """Return the client id of an order, which the venue's executions do not contain."""
-        if (symbol, venue_id) not in self._client_ids and self._client.lapses:
+        if (symbol, venue_id) not in self._client_ids and self._dialect.pages is Pages.FROM_ID:
             # Fetch the later orders too, because the caller asks for the following fills next.
             page = await self._certainly("orders", "fetch_orders", symbol, None, _PAGE, params={"orderId": venue_id})
             for raw in page:
                 self._noted(parse_report(raw))
         if (symbol, venue_id) not in self._client_ids:
-            raw = await self._certainly("order of a fill", "fetch_order", venue_id, symbol)
+            raw = await self._order_of(symbol, venue_id)
             self._noted(evolve(parse_report(raw), venue_id=venue_id, symbol=symbol))
         return self._client_ids[symbol, venue_id]
+
+    async def _order_of(self, symbol: str, venue_id: str) -> Raw:
+        """Return ccxt's order of one of the venue's own ids."""
+        own_id = self._dialect.own_id
+        if own_id is None:
+            order: Raw = await self._certainly("order of a fill", "fetch_order", venue_id, symbol)
+            return order
+        for method in (self._dialect.past, "fetch_open_orders"):
+            for order in await self._certainly("order of a fill", method, symbol, None, None, params={own_id: venue_id}):
+                if str(order["id"]) == venue_id:
+                    return order
+        raise BrokerUnavailable(f"{self.name} does not report the order {venue_id} of a fill of {symbol}; ask again later")
 
     def _noted(self, report: OrderReport) -> OrderReport:
         """Remember the client id of the report's order, and return the report."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
@@ -27,9 +27,8 @@ from harnesses.diagnostics.extras import load_extra
 from harnesses.errors import HarnessMisuse, one_of
 from harnesses.timing.clock import now_s
 from harnesses.trading.exchange.ccxt_translation import CallFailed, Verdict, judge, parse_retry_after
+from harnesses.trading.exchange.exchange_dialects import Expiry, dialect_of
 
-LAPSING = frozenset({"binance", "binanceus"})
-"""Exchanges whose requests state how long they are valid (`timestamp` and `recvWindow`, in ms) and are refused afterwards."""
 _RESYNC_S = 60.0
 _PAUSES_S = (0.05, 0.1, 0.2, 0.5, 1.0)
 
@@ -51,8 +50,8 @@ class CcxtOptions:
     timeout_s: float = field(default=10.0, validator=gt(0.0))
     """Maximum seconds to connect, and to wait for each further part of a response."""
     recv_window_s: float = field(default=5.0, validator=[gt(0.0)])
-    """Seconds for which a request is valid at the venue; Binance allows at most 60. Do not reduce it while an order sent with
-    a larger value has an unknown outcome."""
+    """Seconds for which a request is valid at the venue, within what it allows: at most 60 at Binance and Bybit, 55 at Kraken
+    (at least 3.5), 30 at OKX and Coinbase. Do not reduce it while an order sent with a larger value has an unknown outcome."""
     margin_s: float = field(default=1.0, validator=ge(0.0))
     """Maximum seconds by which the venue's clock may go back, and until an accepted order is visible."""
     patience_s: float = field(default=60.0, validator=ge(0.0))
@@ -74,10 +73,13 @@ class CcxtClient:
 
     def __init__(self, exchange: str, options: CcxtOptions) -> None:
         self.exchange, self.options = exchange, options
+        self.dialect = dialect_of(exchange)
         self._ccxt = load_extra("ccxt", "exchanges", "trading at an exchange")
         if exchange not in self._ccxt.exchanges:
             raise HarnessMisuse(f"exchange {exchange!r} is unknown to ccxt {self._ccxt.__version__}: see ccxt.exchanges")
-        if options.patience_s <= options.recv_window_s + options.margin_s:
+        self.window_s = self.dialect.window_s(options.recv_window_s)
+        """Seconds after which a request has lapsed."""
+        if options.patience_s <= self.window_s + options.margin_s:
             raise HarnessMisuse(
                 f"exchange {exchange!r}: patience_s: expected more than recv_window_s and margin_s together, "
                 f"was {options.patience_s}; the outcome of an order is certain only after both"
@@ -93,7 +95,7 @@ class CcxtClient:
     @property
     def lapses(self) -> bool:
         """Whether the exchange refuses requests that arrive too late."""
-        return self.exchange in LAPSING
+        return self.dialect.expiry is not Expiry.NONE
 
     @property
     def markets(self) -> Mapping[str, Any]:
@@ -140,7 +142,7 @@ class CcxtClient:
                 # answer.
                 async with self._loading:
                     with suppress(CallFailed):
-                        self._set_clock(await self.call("fetch_time"))
+                        self._set_clock(await self.call("fetch_time") if self.has.get("fetchTime") else now_s() * 1000)
             return
         began_s = trio.current_time()
         async with self._loading:
@@ -156,7 +158,12 @@ class CcxtClient:
                 raise
 
     async def read_clock(self) -> float:
-        """Ask the venue for its time, in ms. The venue's clock has reached at least this time on return."""
+        """Ask the venue for its time, in ms. The venue's clock has reached at least this time on return.
+
+        A venue that does not tell its time has the time of this machine.
+        """
+        if not self.has.get("fetchTime"):
+            return self._set_clock(now_s() * 1000)
         return self._set_clock(await self.ask("fetch_time"))
 
     def _set_clock(self, told_ms: object) -> float:
@@ -184,14 +191,17 @@ class CcxtClient:
         """
         request = dict(params or {})
 
+        stamps: list[int] = []
+        """When the request was made, once it is its turn; empty if it does not lapse."""
+
         def stamp() -> None:
             if signed is not None and self.lapses:
-                stamp_ms = int(self.now_ms())
-                signed(stamp_ms)
-                request.update(timestamp=stamp_ms, recvWindow=int(self.options.recv_window_s * 1000))
+                stamps.append(int(self.now_ms()))
+                signed(stamps[0])
+                request.update(self.dialect.request_fields(method, stamps[0], int(self.window_s * 1000)))
 
         limiter = cast(trio.CapacityLimiter, _Turn(self._free, stamp))
-        return await trio.to_thread.run_sync(self._run, method, args, request, abandon_on_cancel=True, limiter=limiter)
+        return await trio.to_thread.run_sync(self._run, method, args, request, stamps, abandon_on_cancel=True, limiter=limiter)
 
     async def ask(self, method: str, *args: Any, private: bool = False, params: Raw | None = None) -> Any:
         """Call a method without side effects, retrying for up to `patience_s`.
@@ -226,13 +236,15 @@ class CcxtClient:
             if left_s < 0:
                 return True
 
-    def _run(self, method: str, args: tuple[Any, ...], params: Raw) -> Any:
+    def _run(self, method: str, args: tuple[Any, ...], params: Raw, stamps: Sequence[int]) -> Any:
         """Make one call. Runs in a thread."""
         exchange = self._take()
         try:
             if exchange.markets is None and self._first.markets:
                 exchange.set_markets_from_exchange(self._first)
             exchange.last_request_url = None
+            for stamp_ms in stamps:
+                self.dialect.stamp(exchange, stamp_ms, int(self.window_s * 1000))
             return getattr(exchange, method)(*args, **({"params": params} if params else {}))
         except Exception as error:
             raise _failure(error, sent=exchange.last_request_url is not None) from error
@@ -259,10 +271,12 @@ class CcxtClient:
             "enableRateLimit": options.paced,
             # Keep numbers as the venue's text: a float would not represent money exactly.
             "number": str,
-            "options": ours | dict(options.options) | {"maxRetriesOnFailure": 0},
+            "options": ours | dict(self.dialect.options) | dict(options.options) | {"maxRetriesOnFailure": 0},
         }
         exchange = getattr(self._ccxt, self.exchange)(config)
         exchange.urls = exchange.deep_extend(exchange.urls, dict(options.urls or {}))
+        if not self.dialect.asks_currencies:
+            exchange.has = {**exchange.has, "fetchCurrencies": False}
         # Following a redirect would send an order twice.
         exchange.session.max_redirects = 0
         return exchange

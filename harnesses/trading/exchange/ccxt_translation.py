@@ -26,7 +26,7 @@ from typing import Any
 
 from harnesses.errors import HarnessMisuse
 from harnesses.trading.market.broker import BrokerUnavailable
-from harnesses.trading.market.instruments import Instrument
+from harnesses.trading.market.instruments import Charges, Instrument
 from harnesses.trading.market.orders import ZERO, Fill, Order, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side
 
 _DECIMAL_PLACES, _TICK_SIZE = 2, 4
@@ -46,7 +46,7 @@ def parse_report(raw: Raw, placed: PlacedOrder | None = None) -> OrderReport:
     """Return ccxt's order as a report; fields that it lacks are taken from the placed order."""
     order = placed.order if placed is not None else None
     kind = OrderKind.LIMIT if raw.get("type") == "limit" else OrderKind.MARKET
-    if raw.get("triggerPrice") is not None:
+    if raw.get("triggerPrice") is not None or raw.get("stopLossPrice") is not None:
         kind = OrderKind.STOP
     if order is not None:
         kind = order.kind
@@ -69,12 +69,16 @@ def _wanted(order: Order | None) -> Order:
     return order
 
 
-def parse_fill(raw: Raw, client_id: str, market: Raw) -> Fill:
-    """Return ccxt's trade as a fill of the order with that client id in that market."""
+def parse_fill(raw: Raw, client_id: str, market: Raw, mark: str = "") -> Fill:
+    """Return ccxt's trade as a fill of the order with that client id in that market.
+
+    Args:
+        mark: put before its id.
+    """
     told: Sequence[Raw] = raw.get("fees") or [raw.get("fee") or {}]
     fees = [(str(fee["currency"]), exact(fee["cost"])) for fee in told if fee.get("cost")]
     return Fill(
-        fill_id=str(raw["id"]),
+        fill_id=mark + str(raw["id"]),
         client_id=client_id,
         symbol=market["symbol"],
         side=Side(raw["side"]),
@@ -87,8 +91,12 @@ def parse_fill(raw: Raw, client_id: str, market: Raw) -> Fill:
     )
 
 
-def parse_instrument(market: Raw, precision_mode: int) -> Instrument:
-    """Return the trading rules that ccxt gives for a market."""
+def parse_instrument(market: Raw, precision_mode: int, *, fees_in_cash: bool = False) -> Instrument:
+    """Return the trading rules that ccxt gives for a market.
+
+    Args:
+        fees_in_cash: whether the fee of a purchase is taken in cash, so that the cash must cover it.
+    """
     precision, limits = market["precision"], market["limits"]
     return Instrument(
         symbol=market["symbol"],
@@ -96,6 +104,7 @@ def parse_instrument(market: Raw, precision_mode: int) -> Instrument:
         tick=_grain(precision["price"], precision_mode, market["symbol"]),
         min_units=exact(limits["amount"].get("min")),
         min_notional=exact(limits["cost"].get("min")),
+        charges=Charges(rate=exact(market.get("taker"))) if fees_in_cash else Charges(),
     )
 
 
@@ -107,26 +116,6 @@ def _grain(value: object, precision_mode: int, symbol: str) -> Decimal:
     raise HarnessMisuse(
         f"market {symbol!r}: expected a tick and a lot, was {value!r} in ccxt's precision mode {precision_mode}"
     )
-
-
-def undeclared(kind: OrderKind, has: Raw, features: Raw, market: Raw) -> str:
-    """Return the features that an order kind needs and the exchange does not declare; empty if it declares all.
-
-    Args:
-        has, features: ccxt's, of the exchange. An exchange ignores undeclared parameters without an error: a stop without its
-            trigger would become a market order.
-        market: ccxt's, of the symbol.
-    """
-    needed = "createLimitOrder" if kind is OrderKind.LIMIT else "createMarketOrder"
-    if not (has.get("createOrder") and has.get(needed)):
-        return f"has[{needed!r}]"
-    if kind is not OrderKind.STOP:
-        return ""
-    told: Raw = features.get(market.get("type") or "spot") or {}
-    if market.get("contract"):
-        told = told.get("linear" if market.get("linear") else "inverse") or {}
-    heeded: Raw = told.get("createOrder") or {}
-    return "" if heeded.get("triggerPrice") is True else "features: createOrder: triggerPrice"
 
 
 def exact(value: object) -> Decimal:
@@ -151,6 +140,8 @@ def in_order(series: Sequence[Sequence[Fill]]) -> list[Fill]:
 _DEFINITE = frozenset(
     {"ArgumentsRequired", "AuthenticationError", "BadRequest", "InsufficientFunds", "InvalidOrder", "NotSupported"}
 ) | frozenset({"OperationRejected"})
+_TAKEN = ("duplicate", "51016", "cl_ord_id", "client order id already")
+"""Signs that an order of that client id exists already: Binance and Bybit, OKX's code, Kraken, OKX."""
 _LATER = frozenset({"DDoSProtection", "RateLimitExceeded"})
 
 
@@ -194,7 +185,7 @@ def judge(kinds: Collection[str], text: str, *, status: int | None, sent: bool) 
         return Verdict.REFUSED
     if status is not None and not 400 <= status < 500:
         return Verdict.UNKNOWN
-    if "DuplicateOrderId" in names or "duplicate" in text.lower():
+    if "DuplicateOrderId" in names or any(sign in text.lower() for sign in _TAKEN):
         return Verdict.UNKNOWN
     if status in (418, 429) or (status is not None and names & _LATER):
         return Verdict.NOT_NOW

@@ -1,0 +1,263 @@
+"""Each proven dialect at a venue that speaks it: no order twice, found by the right id, every fill told."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+import trio
+from attrs import evolve
+
+from harnesses.errors import HarnessMisuse
+from harnesses.trading.exchange import ccxt_broker
+from harnesses.trading.exchange.ccxt_broker import CcxtBroker
+from harnesses.trading.exchange.ccxt_client import CcxtClient, CcxtOptions
+from harnesses.trading.exchange.exchange_dialects import lacks, missing
+from harnesses.trading.market.bars import Bar, MarketSlice
+from harnesses.trading.market.broker import BrokerUnavailable, OrderRefused
+from harnesses.trading.market.orders import OrderKind, OrderStatus, PlacedOrder, Side
+
+from .ordering import BTC, ETH, MOMENT, placed
+from .running import RunningVenue, closed
+from .spoken import SPOKEN, in_dialect
+
+OTHERS = SPOKEN[1:]
+HOLDING = ("okx", "bybit", "coinbase")
+
+
+@pytest.fixture(params=SPOKEN)
+def exchange(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def spoken(exchange: str, options: CcxtOptions, venue: RunningVenue) -> CcxtBroker:
+    return CcxtBroker(exchange, in_dialect(options, exchange, venue.url))
+
+
+def named(broker: CcxtBroker, order: PlacedOrder) -> PlacedOrder:
+    """Return an order of now under a client id of the exchange's form."""
+    return evolve(order, client_id=broker.shape_id(order.client_id), decided=datetime.now(UTC))
+
+
+async def settled(broker: CcxtBroker, order: PlacedOrder) -> str:
+    """Place an order as the harness does: ask what became of it if nobody says. Return what is known then."""
+    try:
+        await broker.submit(order)
+    except BrokerUnavailable:
+        return "found" if await broker.find(order) else "not taken"
+    except OrderRefused:
+        return "refused"
+    return "placed"
+
+
+async def test_what_is_bought_is_in_the_account_and_every_fill_is_told_with_its_order(
+    spoken: CcxtBroker, venue: RunningVenue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ccxt_broker, "_PAGE", 3)
+    rules = await spoken.connect([BTC, ETH])
+    orders = [named(spoken, placed(f"n-{number}", units="0.01")) for number in range(7)]
+
+    reports = [await spoken.submit(order) for order in orders]
+    found = [await spoken.find(order) for order in orders]
+    again = CcxtBroker(spoken.name.removeprefix("ccxt:"), spoken._client.options)  # pyright: ignore[reportPrivateUsage]
+    fills = await again.fills([BTC], {})
+    rest = await spoken.fills([BTC], {BTC: fills[3].fill_id})
+    account, balances = await spoken.account([BTC, ETH]), venue.books()["balances"]
+
+    assert rules[BTC].lot == Decimal("0.00001")
+    assert [report.client_id for report in reports] == [order.client_id for order in orders]
+    assert [(one and one.client_id, one and one.status) for one in found] == [
+        (order.client_id, OrderStatus.FILLED) for order in orders
+    ]
+    assert sorted(fill.client_id for fill in fills) == sorted(order.client_id for order in orders)
+    assert [fill.fill_id for fill in rest] == [fill.fill_id for fill in fills[4:]]
+    assert account.positions[BTC] == Decimal(balances["BTC"]) == 10_000 + sum(fill.units - fill.fee_units for fill in fills)
+    assert account.cash == Decimal(balances["USDT"]) == 10**9 - sum(fill.units * fill.price + fill.fee for fill in fills)
+
+
+async def test_an_order_that_waits_is_found_listed_and_cancelled_by_its_id(spoken: CcxtBroker, venue: RunningVenue) -> None:
+    order, other = (named(spoken, placed(id, kind=OrderKind.LIMIT, limit="1000.00", units="0.01")) for id in ("a-1", "a-2"))
+    await spoken.submit(order)
+    await spoken.submit(other)
+
+    found, listed = await spoken.find(order), await spoken.open_orders([BTC, ETH])
+    cancels = [await spoken.cancel(order.client_id, BTC), await spoken.cancel(order.client_id, BTC)]
+    never = await spoken.cancel(spoken.shape_id("never-placed"), BTC)
+
+    assert found is not None
+    assert (found.status, found.kind, found.units) == (OrderStatus.OPEN, OrderKind.LIMIT, Decimal("0.01"))
+    assert {one.client_id for one in listed} == {order.client_id, other.client_id}
+    assert [one and (one.client_id, one.status) for one in cancels] == [(order.client_id, OrderStatus.CANCELLED)] * 2
+    assert never is None
+    assert [one.client_id for one in await spoken.open_orders([BTC])] == [other.client_id]
+
+
+@pytest.mark.parametrize(
+    "fate", ["calm", "lost", "ignored", "late:0.1", "late:9", "twice", "dropped", "broken", "broken-taken", "moved", "limited"]
+)
+async def test_whatever_becomes_of_a_request_its_order_is_known_and_there_once_or_never(
+    spoken: CcxtBroker, exchange: str, venue: RunningVenue, fate: str
+) -> None:
+    if exchange in ("kraken", "coinbase") and fate in ("late:9", "broken", "moved"):
+        pytest.skip("a request lapses after 3.5 s there at the earliest, and one case of it is enough")
+    venue.fates(fate)
+    order = named(spoken, placed("once"))
+
+    became = await settled(spoken, order)
+
+    await closed(venue)
+    at_the_venue = [one[0] for one in venue.control("orders")]
+    assert at_the_venue == ([order.client_id] if became in ("placed", "found") else [])
+
+
+@pytest.mark.parametrize("id", ["harness-12-0123456789abcdef", "x-1"])
+def test_the_id_of_an_effect_has_the_form_that_the_exchange_takes_and_is_always_the_same(spoken: CcxtBroker, id: str) -> None:
+    dialect = spoken._dialect  # pyright: ignore[reportPrivateUsage]
+
+    assert dialect.takes_id(spoken.shape_id(id))
+    assert spoken.shape_id(id) == spoken.shape_id(id) != spoken.shape_id(f"{id}0")
+
+
+@pytest.mark.parametrize("exchange", ["kraken", "okx", "coinbase"], indirect=True)
+async def test_an_id_of_another_form_is_refused_before_it_is_sent(spoken: CcxtBroker, venue: RunningVenue) -> None:
+    with pytest.raises(OrderRefused, match=r"as its client id at ccxt:.*; it was not sent"):
+        await spoken.submit(placed("harness-12-0123456789abcdef"))
+
+    assert venue.books()["arrivals"] == 0
+
+
+@pytest.mark.parametrize("exchange", ["binance", "kraken"], indirect=True)
+async def test_a_stop_waits_for_its_price_where_the_exchange_has_stops(spoken: CcxtBroker, venue: RunningVenue) -> None:
+    venue.control("price", symbol="BTCUSDT", price="50000")
+    stop = named(spoken, placed("stop", Side.SELL, kind=OrderKind.STOP, stop="45000.00", units="0.01"))
+
+    await spoken.submit(stop)
+    await trio.sleep(0.05)
+    waiting, [listed] = await spoken.find(stop), await spoken.open_orders([BTC])
+    untouched = venue.books()["trades"]
+    venue.control("price", symbol="BTCUSDT", price="44999.99")
+    await closed(venue)
+    [fill] = await spoken.fills([BTC], {})
+
+    assert (waiting and waiting.status, listed.kind, untouched) == (OrderStatus.OPEN, OrderKind.STOP, 0)
+    assert (fill.client_id, fill.side) == (stop.client_id, Side.SELL)
+    assert fill.price < 45_000
+
+
+@pytest.mark.parametrize("exchange", HOLDING, indirect=True)
+async def test_a_stop_is_refused_before_it_is_sent_where_there_is_none(spoken: CcxtBroker, venue: RunningVenue) -> None:
+    await spoken.connect([BTC])
+    stop = named(spoken, placed("stop", Side.SELL, kind=OrderKind.STOP, stop="45000.00", units="0.01"))
+
+    with pytest.raises(OrderRefused, match=r"has no stop orders in BTC/USDT: .*; it was not sent"):
+        await spoken.submit(stop)
+
+    assert venue.books()["arrivals"] == 0
+    assert any("stop orders: refused before they are sent" in line for line in spoken.lacks)
+
+
+def bars(minute: int, low: str) -> MarketSlice:
+    """Return a slice that goes down to a price."""
+    price = Decimal(50_000)
+    return MarketSlice(MOMENT + timedelta(minutes=minute), {BTC: Bar(price, price, Decimal(low), price, Decimal(1))})
+
+
+@pytest.mark.parametrize(
+    ("exchange", "fate"), [("okx", "calm"), ("okx", "lost"), ("bybit", "dropped"), ("coinbase", "calm")], indirect=["exchange"]
+)
+async def test_a_held_stop_is_sent_once_when_a_bar_reaches_it_even_over_a_restart(
+    exchange: str, options: CcxtOptions, venue: RunningVenue, fate: str
+) -> None:
+    """As a harness does after a crash: it looks at the slice again, then asks about its open orders."""
+    there = in_dialect(options, exchange, venue.url)
+    first = CcxtBroker(exchange, there, stops="hold")
+    stop = evolve(placed("stop", Side.SELL, kind=OrderKind.STOP, stop="45000.00"), client_id=first.shape_id("stop"))
+    kept, dropped = stop, evolve(stop, client_id=first.shape_id("dropped"))
+    held = [await first.submit(kept), await first.submit(dropped)]
+    cancelled = await first.cancel(dropped.client_id, BTC)
+    await first.observe(bars(0, "44000"))
+    await first.observe(bars(1, "45000.01"))
+
+    second = CcxtBroker(exchange, there, stops="hold")
+    await second.observe(bars(2, "44999"))
+    venue.fates(fate)
+    became: object = None
+    for _ in range(3):
+        try:
+            became = await second.find(kept)
+            break
+        except BrokerUnavailable:
+            await second.observe(bars(2, "44999"))
+    await closed(venue)
+
+    assert [one.status for one in held] == [OrderStatus.OPEN] * 2
+    assert cancelled is not None
+    assert cancelled.status is OrderStatus.CANCELLED
+    assert became is not None
+    assert [one[0] for one in venue.control("orders")] == [kept.client_id]
+
+
+async def test_a_held_stop_that_nobody_answers_for_is_not_sent_twice_when_its_bar_is_seen_again(
+    options: CcxtOptions, venue: RunningVenue
+) -> None:
+    broker = CcxtBroker("okx", in_dialect(options, "okx", venue.url), stops="hold")
+    stop = evolve(placed("stop", Side.SELL, kind=OrderKind.STOP, stop="45000.00"), client_id=broker.shape_id("stop"))
+    await broker.submit(stop)
+    venue.fates("late:0.35")
+
+    with pytest.raises(BrokerUnavailable, match="it is unknown whether"):
+        await broker.observe(bars(1, "44999"))
+    for minute in (1, 2):
+        await broker.observe(bars(minute, "44999"))
+
+    await closed(venue)
+    found = await broker.find(stop)
+    assert [one[0] for one in venue.control("orders")] == [stop.client_id]
+    assert (found and found.status, await broker.open_orders([BTC])) == (OrderStatus.FILLED, [])
+
+
+def test_what_cannot_be_had_at_an_exchange_is_a_line_each() -> None:
+    client = CcxtClient("bitstamp", CcxtOptions())
+    market = {"type": "spot", "spot": True}
+
+    lines = lacks(client.dialect, client.has, client.features, market, holds=False)
+
+    assert [line.partition(":")[0] for line in lines] == [
+        "stop orders",
+        "requests do not lapse",
+        "it does not tell its time",
+        "only its latest executions can be listed",
+    ]
+    assert missing({**client.has, "fetchMyTrades": False}) == ["it cannot list executions (has['fetchMyTrades'])"]
+
+
+async def test_an_exchange_without_a_time_has_that_of_this_machine() -> None:
+    client = CcxtClient("bitstamp", CcxtOptions())
+
+    assert not client.has.get("fetchTime")
+    assert abs(await client.read_clock() - datetime.now(UTC).timestamp() * 1000) < 5000
+
+
+def test_stops_are_not_held_where_a_lost_answer_stays_unknown() -> None:
+    with pytest.raises(HarnessMisuse, match=r"stops: expected 'refuse', .* was 'hold'"):
+        CcxtBroker("bitstamp", CcxtOptions(), unproven=True, stops="hold")
+    with pytest.raises(HarnessMisuse, match=r"stops: expected 'refuse' or 'hold', was 'keep'"):
+        CcxtBroker("okx", CcxtOptions(), stops="keep")  # type: ignore[arg-type]
+
+
+async def test_what_a_second_broker_at_once_asks_disturbs_nobody(spoken: CcxtBroker, venue: RunningVenue) -> None:
+    orders = [named(spoken, placed(f"m-{number}")) for number in range(12)]
+
+    async def place(order: PlacedOrder) -> None:
+        for _ in range(5):
+            if await settled(spoken, order) in ("placed", "found"):
+                return
+
+    async with trio.open_nursery() as nursery:
+        for order in orders:
+            nursery.start_soon(place, order)
+
+    await closed(venue)
+    assert sorted(one[0] for one in venue.control("orders")) == sorted(order.client_id for order in orders)
