@@ -135,7 +135,7 @@ READS = (
     _reads(
         "needs",
         "/needs",
-        "What needs a person: one entry for each cause, worst first. `kind` is approval, unknown_effect, blocked, failed, "
+        "What needs human action: one entry for each cause, worst first. `kind` is approval, unknown_effect, blocked, failed, "
         "gave_up, halted, hung, interrupted, budget_spent, budget or kill_switch; `orders` are those that help. "
         "An empty list: nothing needs anybody.",
         shown=f"kind orders facts amount {_STATUS} {_EFFECT} {_APPROVAL} pool",

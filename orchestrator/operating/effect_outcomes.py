@@ -1,4 +1,4 @@
-"""Effects as plain values, and a person's word on those of unknown outcome.
+"""Effects as plain values, and settling those of unknown outcome.
 
 An effect counts as under way while a living process runs its harness: that process may be checking the outcome itself.
 """
@@ -100,7 +100,7 @@ def effect_fields(effect: ShownEffect) -> dict[str, Any]:
 
 
 def settle(store: str, name: str, key: str, said: str, *, reason: str, result: str | None = None) -> bool:
-    """Put a person's word on record; return False if the same was said before, and then do nothing.
+    """Record the outcome that an operator has found; return False, and do nothing, if the same is on record already.
 
     Args:
         said: one of `AS`.

@@ -69,11 +69,11 @@ ROUTES = (
             "after": "only records with a larger `seq`",
             "harness": "only records of this one",
             "kinds": "only records of these kinds, separated by commas",
-            "behind": "how many records the client may be behind before it is told what it missed",
+            "behind": "how many records the client may be behind before some are left out, and named by an event `missed`",
         },
     ),
     Route("GET", "/run", "The store, its newest record, and whether a program runs on it.", lambda asked: asked.site.run()),
-    Route("GET", "/needs", "What needs a person, with the orders that help.", lambda asked: asked.site.needs()),
+    Route("GET", "/needs", "What needs human action, with the orders that help.", lambda asked: asked.site.needs()),
     Route(
         "GET",
         "/fleet",

@@ -46,7 +46,7 @@ def run_file(path: Path, store: Path | None = None, *, load_s: float = LOAD_S) -
             return
         yield well("run file", f"{path} lists {len(file.harnesses)}")
         for problem in query_problems(file.alerts):
-            yield warn("alerts", f"{path}: {problem}", "correct the query: this rule tells nobody anything")
+            yield warn("alerts", f"{path}: {problem}", "correct the query: until then this rule sends no alert")
     mark = secrets.token_hex(8)
     said: list[str] = []
     command = [sys.executable, "-m", "orchestrator.cli.doctor.doctor_file", mark, str(path), str(store or "run.db")]

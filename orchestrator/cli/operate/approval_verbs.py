@@ -1,4 +1,4 @@
-"""The verbs `approvals`, `approve`, `deny` and `approvals reopen`: what waits for a person's word, and that word.
+"""The verbs `approvals`, `approve`, `deny` and `approvals reopen`: requests that need human approval, and the answers.
 
 What is shown was audited first: of a record that cannot be trusted that is said, and nothing can be answered to it.
 """

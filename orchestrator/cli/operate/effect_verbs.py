@@ -1,4 +1,4 @@
-"""The verbs `effects` and `effects settle`: what nobody knows the outcome of, and a person's word on it.
+"""The verbs `effects` and `effects settle`: effects of unknown outcome, and settling them.
 
 What counts as under way is decided by whether a living process runs the harness: that one may be asking the world itself.
 """

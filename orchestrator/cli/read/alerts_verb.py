@@ -1,4 +1,4 @@
-"""The verb `alerts`: what people were told, from the book beside the store."""
+"""The verb `alerts`: alerts and their deliveries, from the file beside the store."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from orchestrator.text.terminal_text import one_line
 
 
 def alerts(*, all: bool = False, common: Common = USUAL) -> int:
-    """Show what people were told, and what is still to be told.
+    """Show alerts: those sent, and those still to be sent.
 
     Args:
-        all: also those that are not so any more
+        all: also alerts that have cleared
     """
     told = [one for one in read_book(Path(common.store_path)) if all or common.json or one.alert.cleared_us is None]
     by_alert = [(alert, [*some]) for alert, some in groupby(told, key=lambda one: one.alert)]
@@ -30,7 +30,7 @@ def alerts(*, all: bool = False, common: Common = USUAL) -> int:
 
 
 def _lines(by_alert: list[tuple[Alert, list[Told]]]) -> Iterator[str]:
-    yield f"{'SINCE':<20} {'UNTIL':<20} {'WHAT':<15} {'HARNESS':<20} TOLD"
+    yield f"{'SINCE':<20} {'UNTIL':<20} {'WHAT':<15} {'HARNESS':<20} SENT"
     for alert, some in by_alert:
         heads = (_moment(alert.since_us), _moment(alert.cleared_us), alert.kind, one_line(alert.harness))
         yield f"{heads[0]:<20} {heads[1]:<20} {heads[2]:<15} {heads[3]:<20} {'; '.join(map(_word, some))}"

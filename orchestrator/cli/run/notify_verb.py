@@ -1,4 +1,4 @@
-"""The verb `notify`: tells people what needs them. `run` starts it as a process of its own for a file with alerts."""
+"""The verb `notify`: sends alerts. `run` starts it as a process of its own for a file with alerts."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _NICE = 5
 
 
 def notify(file: FilePath, /, *, test: bool = False, until: Until = None, common: Common = USUAL) -> int:
-    """Tell people what needs them, as the [[alert]] tables of a file say.
+    """Send alerts, as the [[alert]] tables of a file configure them.
 
-    FILE is a run file, or a TOML file with `store`, `[[alert]]` and `[ping]` alone. `orchestrator run` does the same for as
-    long as it runs; by itself, as a service, it also tells when the program is gone. What it tells is kept beside the store
-    (`orchestrator alerts`), told at least once, and tried again until it is taken. One process tells; others wait for its end.
-    Ctrl-C ends it; the run goes on.
+    FILE is a run file, or a TOML file with only `store`, `[[alert]]` and `[ping]`. `orchestrator run` does the same for as
+    long as it runs; as a service of its own, this verb also reports that the program is gone. Alerts are kept beside the store
+    (`orchestrator alerts`), delivered at least once, and retried until a target accepts them. One process sends; others wait
+    for it to end. Ctrl-C ends it; the run continues.
 
     Args:
         file: a .toml file
-        test: check the queries, send one message to each address, say whether it was taken, and end
+        test: check the queries, send one message to each address, report whether it was accepted, and exit
         until: the process whose end is the end of the run
     """
     read = read_alert_file(file)
@@ -52,7 +52,7 @@ def notify(file: FilePath, /, *, test: bool = False, until: Until = None, common
     store = place_of(common.store or os.environ.get("ORCHESTRATOR_STORE") or read.store or DEFAULT_STORE).absolute()
     problems = [*query_problems(read.alerts)]
     for problem in problems:
-        say(f"notify: {file}: {problem}; correct the query: until then this rule tells nobody anything")
+        say(f"notify: {file}: {problem}; correct the query: until then this rule sends no alert")
     if test:
         return _send_tests(targets, store) or (ExitCode.FAILED if problems else ExitCode.OK)
     with suppress(OSError):
@@ -105,9 +105,9 @@ def _send_tests(targets: Mapping[str, Target], store: Path) -> int:
             target.send(*message([example], store))
         except NotDelivered as error:
             code = ExitCode.FAILED
-            say(f"{target.shown}: not taken: {error}")
+            say(f"{target.shown}: not accepted: {error}")
         else:
-            say(f"{target.shown}: taken")
+            say(f"{target.shown}: accepted")
     return code
 
 
