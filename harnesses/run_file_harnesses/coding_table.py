@@ -25,6 +25,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from harnesses.coding.git import Identity
+from harnesses.coding.merge_limits import MergeLimits
 from harnesses.coding.workplace.coding_harness import DEFAULT_POLICY, CodingHarness
 from harnesses.run_file_harnesses.coding_parts import (
     read_agent,
@@ -58,6 +59,7 @@ _READERS: Mapping[str, Reader] = {
     "max_context_steps": reader_of(Annotated[int, Meta(ge=0)]),
     "health_check": read_health_check,
     "init_plan": read_init_plan,
+    "limits": partial(make_from, MergeLimits),
     "identity": partial(make_from, Identity),
 }
 KEYS: Mapping[str, tuple[str, ...]] = {"coding": keys_of(CodingHarness, _WITHOUT)}

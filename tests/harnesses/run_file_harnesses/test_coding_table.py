@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harnesses.agents import CommandAgent, ScriptedAgent
-from harnesses.coding import CodingHarness, Command, FailingTests, FeatureFile, Identity, OnlyTouches, PytestNodes
+from harnesses.coding import CodingHarness, Command, FailingTests, FeatureFile, Identity, MergeLimits, OnlyTouches, PytestNodes
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature_record import InitPlan, InitStep, Shell
 from harnesses.features.feature_validators import depends_on_feature
@@ -166,6 +166,7 @@ def test_of_a_policy_only_what_is_said_differs():
 def test_the_rest_is_read_as_well():
     made = arguments(
         identity={"name": "Ada"},
+        limits={"file_bytes": 9},
         init_plan=[["git", "status"], {"script": "ls", "shell": "bash"}],
         health_check=False,
         confirmations=1,
@@ -174,6 +175,7 @@ def test_the_rest_is_read_as_well():
     )
 
     assert made["identity"] == Identity(name="Ada")
+    assert made["limits"] == MergeLimits(file_bytes=9)
     assert made["init_plan"] == InitPlan([InitStep.command("git", "status"), InitStep.in_shell("ls", Shell.BASH)])
     assert isinstance(made["health_check"], NoHealthCheck)
     assert (made["confirmations"], made["into"], made["prompt_overrides"]) == (1, "work", {"a": "Do a."})
@@ -249,6 +251,10 @@ def test_the_rest_is_read_as_well():
         ({"constraints": 5}, "constraints: expected a table, was 5; correct it"),
         ({"confirmations": 0}, "confirmations: expected 1 or more, was 0; correct it"),
         ({"max_context_steps": -1}, "max_context_steps: expected 0 or more, was -1; correct it"),
+        (
+            {"limits": {"file_bytes": -1}},
+            "limits: MergeLimits: file_bytes: expected bytes from 0 up, or None for no limit, was -1",
+        ),
         ({"identity": "Ada"}, "identity: expected a table, got 'Ada'; write one"),
         ({"confirmation": 3}, "unknown key 'confirmation': expected one of repository, agent, "),
     ],
