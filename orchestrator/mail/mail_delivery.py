@@ -30,12 +30,14 @@ from orchestrator.mail.durable_mailbox import PAGE, Mailbox
 from orchestrator.recording.approval_waits import Approvals
 from orchestrator.recording.commit_queue import Receipt
 from orchestrator.recording.recorder import Recorder
-from orchestrator.store.store_capabilities import Watched
+from orchestrator.store.store_capabilities import Leased, Watched
 from orchestrator.store.store_operations import OPERATOR, REQUEST, Message, Post, is_bounded
 from orchestrator.store.store_protocol import Store
 
 WATCH_S = 0.2
 """Seconds of real time between two checks, whatever Trio's clock."""
+_GUARD_S = 0.02
+"""Seconds between two looks at the lease of a run, which ask nobody."""
 _PAGE = 1000
 _TRIES = 5_000
 """Tries, one per millisecond, before a harness that runs here counts as unknown to the store."""
@@ -196,12 +198,25 @@ class MailDelivery:
             args = (store, self._recorder.store.last_seq(), token)
             self._thread = threading.Thread(target=self._look, args=args, name="orchestrator-post", daemon=True)
             self._thread.start()
+            if isinstance(store, Leased):
+                # By itself: the other thread may be waiting for the server while the lease ends.
+                threading.Thread(target=self._guard, args=(store, token), name="orchestrator-guard", daemon=True).start()
 
     async def close(self) -> None:
         """Stop checking."""
         self._ended.set()
         if self._thread is not None:
             await trio.to_thread.run_sync(self._thread.join)
+
+    def _guard(self, store: Watched, token: trio.lowlevel.TrioToken) -> None:
+        """Have everything aborted when the lease of the run has ended."""
+        while not self._ended.wait(_GUARD_S):
+            try:
+                store.check_in_place()
+            except StoreError as error:
+                with suppress(trio.RunFinishedError):
+                    token.run_sync_soon(self._recorder.lose, error)
+                return
 
     def _look(self, store: Watched, after: int, token: trio.lowlevel.TrioToken) -> None:
         answered = after

@@ -126,6 +126,24 @@ def a_completed_harness_is_taken_by_whoever_reopens_it(store: Store) -> None:
 
 
 @laws.of_a_store
+def a_claim_to_go_on_is_refused_after_the_end_of_a_harness_but_not_of_its_program(store: Store) -> None:
+    ends = {
+        "ended": (events.Finished(), Status.FINISHED),
+        "completed": (events.Completed(), Status.COMPLETED),
+        "stopped": (events.Stopped("by order"), Status.STOPPED),
+        "left": (events.Stopped("SIGTERM", program_ended=True), Status.STOPPED),
+    }
+    for name, (event, status) in ends.items():
+        store.commit([], [event_row(claim(store, name), event, status, step=0, release=True)])
+
+    results = store.commit([], [Claim(name, "{}", goes_on=True) for name in (*ends, "new")]).results
+
+    refused = [isinstance(result, OwnedElsewhere) for result in results]
+    assert refused == [True, True, True, False, False]
+    assert [one.name for one in store.harnesses() if one.owned] == ["left", "new"]
+
+
+@laws.of_a_store
 def the_last_event_says_where_a_harness_is(store: Store) -> None:
     claimed = claim(store, "one")
     store.commit([step_row(claimed, 1)], [event_row(claimed, events.Started(), Status.RUNNING)])
