@@ -14,7 +14,7 @@ from math import inf
 from typing import TypeVar
 
 import trio
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from harnesses.redaction.redactor import redact_text
 from orchestrator.errors import AlreadyRunning, OwnedElsewhere, OwnershipError
@@ -32,6 +32,8 @@ ResultT = TypeVar("ResultT")
 _LONGEST_LOOK_S = 1.0
 _LOOK = 1 / 8
 """Part of the lease after which a node looks again, at most `_LONGEST_LOOK_S`."""
+_LEISURE = 4
+"""How many times longer than a look it waits until the next one, where looks take long."""
 _AT_ONCE = 256
 """Harnesses that are started without letting others run."""
 _AGAIN_S = 10.0
@@ -77,6 +79,8 @@ class NodeLife:
     """When a harness could not be started here, on Trio's clock, and why."""
     _told: tuple[bool, Mapping[str, str]] = (False, {})
     """What the others were told last: whether it drains, and what is not placed."""
+    _decided: tuple[object, View, Share] = (None, View([], {}), Share())
+    """What was seen last, and what followed from it."""
     _warned: set[str] = field(factory=set[str])
 
     async def run(self) -> None:
@@ -92,26 +96,39 @@ class NodeLife:
                 if self._draining.is_set() and not self._told[0]:
                     self._leaving.clear()  # those that wait for their next step have to end in time now
                     await self._tell(table, self._told[1])
-                view = await self._look(table)
+                begin = trio.current_time()
+                view, share = await self._look(table)
+                took_s = trio.current_time() - begin
                 self._settle_ended()
-                share = decide_share(self._members.groups, view, self._store.run)
                 self._hand_over(share.hand_over, handing_over)
                 await self._take(await self._takeable(share, view))
                 self._warn(view)
                 await self._tell(table, {**share.unplaced, **{name: why for name, (_, why) in self._failed.items()}})
                 if self._draining.is_set() and all(one.outcome is not None for one in self._orchestrator.handles):
                     return
-                await self._wait(wait_s(view, self._store.run, min(_LONGEST_LOOK_S, self._store.lease_s * _LOOK)))
+                usual_s = min(_LONGEST_LOOK_S, self._store.lease_s * _LOOK)
+                await self._wait(max(wait_s(view, self._store.run, usual_s), _LEISURE * took_s))
 
-    async def _look(self, table: NodeTable) -> View:
-        nodes, places = await in_thread(partial(table.look, self._terms.fleet))
-        view = View(nodes, {place.name: place for place in places})
-        if not any(node.run == self._store.run for node in nodes):
+    async def _look(self, table: NodeTable) -> tuple[View, Share]:
+        """Return the fleet as it is now, and what there is to do."""
+        view, share = await in_thread(partial(self._decide, table))
+        if not any(node.run == self._store.run for node in view.nodes):
             raise OwnedElsewhere(
                 f"node {self._terms.name!r} of fleet {self._terms.fleet!r} has lost its name to another program: expected a "
                 "name of its own for each node; choose another with --name"
             )
-        return view
+        return view, share
+
+    def _decide(self, table: NodeTable) -> tuple[View, Share]:
+        """Look, and decide, unless nothing has changed since the last time; in a thread, since both take long for many."""
+        nodes, places = table.look(self._terms.fleet)
+        seen = [evolve(node, left_s=float(node.is_alive), unplaced={}) for node in nodes], places
+        view, share = self._decided[1:]
+        if seen != self._decided[0]:
+            view = View(nodes, {place.name: place for place in places})
+            share = decide_share(self._members.groups, view, self._store.run)
+        self._decided = seen, evolve(view, nodes=nodes), share
+        return self._decided[1:]
 
     async def _wait(self, seconds: float) -> None:
         """Wait for that long; less when it has to drain, or something has ended while it does."""
