@@ -44,7 +44,6 @@ async def run_node(
     labels: Collection[str] = (),
     cpus: float | None = None,
     lease_s: float = LEASE_S,
-    schema: str = "orchestrator",
     drain_s: float = 10.0,
     drain: trio.Event | None = None,
     **options: Any,
@@ -56,7 +55,7 @@ async def run_node(
 
     Args:
         members: the harnesses of the fleet, the same on each node: `module:function` that returns them, or they themselves.
-        store: address of a database on a PostgreSQL server.
+        store: address of a database on a PostgreSQL server, `postgresql://…`.
         fleet: name of the fleet; a store may have several.
         name: name of this node, of its own in the fleet; default is that of the machine.
         labels: what harnesses may need of a node.
@@ -79,7 +78,7 @@ async def run_node(
             cpus=_cpus(cpus),
             drain_s=drain_s,
         ),
-        partial(PostgresStore, store, lease_s=lease_s, schema=schema),
+        partial(PostgresStore, store, lease_s=lease_s),
         lease_s,
         {"drain_s": drain_s, "handle_signals": False, **options},
         trio.Event() if drain is None else drain,

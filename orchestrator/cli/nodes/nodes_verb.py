@@ -13,7 +13,7 @@ from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.verb_options import USUAL, Common, Words, print_all
 from orchestrator.errors import UsageError
-from orchestrator.store.postgres.postgres_address import Address, is_postgres_url, shown_url
+from orchestrator.store.postgres.postgres_address import Address, is_postgres_url, shown_url, split_schema
 from orchestrator.store.postgres.postgres_nodes import HarnessPlace, NodeRow, NodeTable
 from orchestrator.store.postgres.postgres_reader import PostgresReader
 from orchestrator.text.terminal_text import one_line
@@ -47,7 +47,7 @@ class _Reading:
     """The table of nodes of a store, which is only read."""
 
     def __init__(self, store: str) -> None:
-        self._reader = PostgresReader(Address(store, "orchestrator", _WAIT_S))
+        self._reader = PostgresReader(Address(*split_schema(store), _WAIT_S))
         self.table = NodeTable(self._reader)
 
     def close(self) -> None:

@@ -127,7 +127,7 @@ def a_completed_harness_is_taken_by_whoever_reopens_it(store: Store) -> None:
 
 @laws.of_a_store
 def a_claim_to_go_on_is_refused_after_the_end_of_a_harness_but_not_of_its_program(store: Store) -> None:
-    ends = {
+    ends: dict[str, tuple[events.Event, Status]] = {
         "ended": (events.Finished(), Status.FINISHED),
         "completed": (events.Completed(), Status.COMPLETED),
         "stopped": (events.Stopped("by order"), Status.STOPPED),

@@ -116,8 +116,7 @@ class PostgresStore(PostgresReader):
         if not _SHORTEST_S <= lease_s <= _LONGEST_S:
             raise UsageError(f"store: lease_s: expected {_SHORTEST_S} to {_LONGEST_S:g} seconds, was {lease_s!r:.100}")
         url, schema_of_url = split_schema(url)
-        self.schema = schema_of_url if schema is None else schema
-        super().__init__(Address(url, self.schema, lease_s))
+        super().__init__(Address(url, schema_of_url if schema is None else schema, lease_s))
         self.lease_s = lease_s
         self._key = _read_key(key)
         self._lock = threading.Lock()
