@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -202,3 +203,19 @@ def test_reading_does_not_import_trio(database: str, cache: Path) -> None:
     code = f"import sys; from orchestrator.cli import main; {asked}; assert 'trio' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
     assert (done.returncode, done.stderr[-19:]) == (0, "has no harness yet\n")
+
+
+def test_readers_do_not_collide(database: str) -> None:
+    """Three processes make the first copy at once, while a program commits."""
+    with closing(PostgresStore(database)) as store:
+        trio.run(Program(20, 100).run, store)
+        command = [sys.executable, "-m", "orchestrator", "status", "--json", "--store", database]
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        readers = [subprocess.Popen(command, cwd=ROOT, text=True, **pipes) for _ in range(3)]
+        one = claim(store, "one")
+        for number in range(1, 200):
+            store.commit([step_row(one, number)])
+        said = [reader.communicate(timeout=60) for reader in readers]
+        assert [(len(out.splitlines()) >= 20, errors) for out, errors in said] == [(True, "")] * 3
+        with closing(SqliteReader(local_path(database))) as copy:
+            assert_same(store, copy)

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
@@ -50,7 +51,7 @@ def start() -> Iterator[Start]:
 
     def run(*words: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "orchestrator", *words]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         started.append(subprocess.Popen(command, cwd=ROOT, text=True, start_new_session=True, **pipes))
         return started[-1]
 
