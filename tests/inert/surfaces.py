@@ -237,6 +237,8 @@ async def api(hostile: Hostile) -> AsyncIterator[Shown]:
                 known = {option: value for option, value in options.items() if option in route.options}
                 response = await page.response("GET", path, known)
                 assert response.status in (200, 400, 404), (path, response.body)
+                if response.stream is not None:  # what is streamed comes below
+                    continue
                 yield Shown(f"api {route.path}", "json", response.body.decode())
         stream, text = events(page.site, Wanted(0)), ""
         last = page.site.run()["last_seq"]
