@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from importlib import import_module
 from typing import TypeAlias, cast
 
@@ -30,7 +31,7 @@ class Member:
     name: str
     start: StartMember
     """Makes the harness and starts it under its name; called whenever a node takes it."""
-    needs: frozenset[str] = field(default=(), converter=_labels)
+    needs: frozenset[str] = field(factory=frozenset[str], converter=_labels)
     """Labels that its node must have."""
     cpus: float = 0.0
     """Processors of its node that are kept for it; 0 if it mostly waits."""
@@ -49,10 +50,10 @@ class Fleet:
     members: Mapping[str, Member]
     digest: str
     """Short hash of the file or function that it is from."""
-    groups: tuple[Group, ...] = field(init=False)
 
-    @groups.default
-    def _group(self) -> tuple[Group, ...]:
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """The members that stay together, each group once."""
         found: dict[tuple[str, str], list[Member]] = {}
         for member in self.members.values():
             found.setdefault(("group", member.group) if member.group else ("member", member.name), []).append(member)

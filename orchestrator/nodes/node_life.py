@@ -199,7 +199,7 @@ class NodeLife:
         now = self._draining.is_set(), dict(unplaced)
         if now == self._told:
             return
-        for name in now[1].keys() - self._told[1].keys() - self._failed.keys():
+        for name in () if now[0] else now[1].keys() - self._told[1].keys() - self._failed.keys():
             say(f"node {self._terms.name}: harness {name!r} is not run: {now[1][name]}")
         self._told = now
         own = self._terms.fleet, self._terms.name, self._store.run

@@ -47,7 +47,7 @@ def test_each_group_has_a_place_that_can_take_it_or_a_reason_and_all_nodes_agree
 @given(groups=GROUPS, rooms=ROOMS)
 def test_what_is_spread_stays(groups: list[Group], rooms: list[Room]) -> None:
     """Nodes look again and again: a distribution that is once reached must not change by itself."""
-    first = spread(groups, rooms, {})
+    first = again = spread(groups, rooms, {})
     for _ in range(8):
         again = spread(groups, rooms, first.nodes)
         if again.nodes == first.nodes:

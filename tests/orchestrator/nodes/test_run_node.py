@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal
@@ -132,7 +132,7 @@ def play(main: Callable[[trio.Nursery], Any]) -> None:
 
 
 @contextmanager
-def proxied(server: PostgresServer, url: str) -> Iterator[tuple[Proxy, str]]:
+def proxied(server: PostgresServer, url: str) -> Generator[tuple[Proxy, str]]:
     proxy = Proxy(server.port)
     try:
         yield proxy, url.replace(str(server.port), str(proxy.port))
