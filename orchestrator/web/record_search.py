@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -20,6 +20,8 @@ MOST_RECORDS = 200_000
 _MOST_FOUND = 200
 _NESTED = ("{", "[")
 """What text begins with that may be JSON itself."""
+_DEEPEST = 50
+"""Levels of values in values that are told apart; what is deeper is shown as JSON."""
 _AROUND = 120
 """Characters that are shown on each side of what is found."""
 _FIND = """
@@ -53,21 +55,27 @@ def readable(fields: Mapping[str, Any]) -> str:
     return ", ".join(_leaves("", {name: value for name, value in fields.items() if name not in HEADER}))
 
 
-def _leaves(path: str, value: Any) -> Iterator[str]:
+def _leaves(path: str, value: Any, depth: int = 0) -> Iterator[str]:
     if isinstance(value, str) and value[:1] in _NESTED:
-        with suppress(msgspec.DecodeError):
+        with suppress(msgspec.DecodeError, RecursionError):
             value = msgspec.json.decode(value)
     parts: dict[Any, Any] = {}
-    if isinstance(value, dict):
-        parts = value
-    elif isinstance(value, list) and not _is_flat(value):
-        parts = dict(enumerate(value))
+    if depth < _DEEPEST:
+        parts = value if _is_dict(value) else dict(enumerate(value)) if _is_list(value) and not _is_flat(value) else parts
     if parts:
         for name, each in parts.items():
-            yield from _leaves(f"{path}.{name}" if path else str(name), each)
+            yield from _leaves(f"{path}.{name}" if path else str(name), each, depth + 1)
     else:
         said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         yield f"{path}: {' '.join(said.split())}" if path else said
+
+
+def _is_dict(value: object) -> TypeGuard[dict[Any, Any]]:
+    return isinstance(value, dict)
+
+
+def _is_list(value: object) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
 
 
 def _is_flat(values: list[Any]) -> bool:

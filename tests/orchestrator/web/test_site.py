@@ -25,6 +25,7 @@ from orchestrator.store.pruning.prune_plan import Rule
 from orchestrator.store.pruning.prune_store import prune
 from orchestrator.web.api_document import openapi
 from orchestrator.web.record_events import Wanted, events
+from orchestrator.web.record_search import readable
 from orchestrator.web.site import Site
 from orchestrator.web.site_routes import ROUTES
 from orchestrator.web.store_folder import StoreFolder
@@ -194,6 +195,11 @@ async def test_a_search_shows_text_as_it_was_written(tmp_path: Path) -> None:
         'input.asks: say "hello", output.said: line one line "two" über, output.tool.path: a\\b, output.tool.n: [1, 2]'
         in found["excerpt"]
     )
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[" * 2_000 + "]" * 2_000, '{"a":' * 400 + "1" + "}" * 400])
+def test_text_that_nests_deeply_is_shown(text: str) -> None:
+    assert readable({"output": text}).startswith("output")
 
 
 async def test_no_path_about_a_harness_answers_for_one_that_is_not_there(store: Path) -> None:
