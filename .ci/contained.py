@@ -19,14 +19,16 @@ def main() -> int:
     """Return the command's exit code, or 124 if its time was up."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     command = subprocess.Popen(sys.argv[2:])
-    try:
-        code = command.wait(timeout=float(sys.argv[1]))
-    except subprocess.TimeoutExpired:
+    until = time.monotonic() + float(sys.argv[1])
+    code = None
+    while code is None and time.monotonic() < until:
+        time.sleep(0.02)
+        code = _reap().get(command.pid)
+    if code is None:
         print(f"\n== not ended after {sys.argv[1]} s", flush=True)
         command.send_signal(signal.SIGTERM)
-        code = 124
-    _end_descendants(signal.SIGABRT if code == 124 else signal.SIGKILL)
-    return code
+    _end_descendants(signal.SIGABRT if code is None else signal.SIGKILL)
+    return 124 if code is None else code
 
 
 def _end_descendants(first: signal.Signals) -> None:
@@ -53,12 +55,15 @@ def _children() -> dict[int, str]:
     return {int(pid): args for pid, args in lines if not args.startswith("ps --ppid")}
 
 
-def _reap() -> None:
+def _reap() -> dict[int, int]:
+    """Return the exit codes of the children that have ended, orphans of the command included: nobody else waits for those."""
+    codes: dict[int, int] = {}
     try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            codes[ended[0]] = os.waitstatus_to_exitcode(ended[1]) & 0xFF
     except ChildProcessError:
         pass
+    return codes
 
 
 if __name__ == "__main__":
