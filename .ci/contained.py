@@ -18,6 +18,8 @@ _PR_SET_CHILD_SUBREAPER = 36  # Linux: processes whose parent has ended become c
 def main() -> int:
     """Return the command's exit code, or 124 if its time was up."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    for each in (signal.SIGINT, signal.SIGHUP):  # a command in the background of a shell ignores them; tests send them
+        signal.signal(each, signal.SIG_DFL)
     command = subprocess.Popen(sys.argv[2:])
     until = time.monotonic() + float(sys.argv[1])
     code = None
