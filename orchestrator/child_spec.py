@@ -63,13 +63,18 @@ class ChildSpec:
         check_seconds(grace_s=self.grace_s, step_timeout_s=self.step_timeout_s, deadline_s=self.deadline_s)
 
 
+def is_name(text: str) -> bool:
+    """Return whether a text is a valid durable name: safe as a file name and on a command line."""
+    return _NAME.fullmatch(text) is not None
+
+
 def check_name(name: object) -> None:
     """Raise if `name` is not a valid durable name.
 
     Raises:
         UsageError: it is not text that is safe as a file name and on a command line.
     """
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not is_name(name):
         raise UsageError(f"name {name!r}: expected letters, digits, '.', '_' and '-', beginning with a letter or digit")
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -73,14 +73,14 @@ class KillSwitch:
 
     def take_off(self, name: str = ALL) -> bool:
         """Switch it off; return whether it was on."""
+        file = self._file(name)
         try:
-            self._file(name).unlink()
+            with self._opened() as folder:
+                os.unlink(file.name, dir_fd=folder)
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise UsageError(
-                f"the kill switch {self._file(name)} cannot be taken off: {error.strerror}; remove the file"
-            ) from error
+            raise UsageError(f"the kill switch {file} cannot be taken off: {error.strerror}; remove the file") from error
         with suppress(OSError):
             self.folder.rmdir()
         return True
@@ -92,12 +92,12 @@ class KillSwitch:
         except (FileNotFoundError, NotADirectoryError):
             return {}
         said = [_read(file) for file in files]
-        return {str(fields.get("name") or file.name): fields for file, fields in zip(files, said, strict=True)}
+        return {_name_of(file, fields): fields for file, fields in zip(files, said, strict=True)}
 
     def _file(self, name: str) -> Path:
-        if len(name) > _LONGEST:
-            name = f"{name[:_LONGEST]}.{blake2b(name.encode(), digest_size=8).hexdigest()}"
-        return self.folder / name
+        if "/" in name:
+            raise UsageError(f"kill switch {name!r}: expected '{ALL}' or the name of a harness, which has no '/' in it")
+        return self.folder / _file_name(name)
 
     def _is_on(self, name: str) -> bool:
         try:
@@ -133,13 +133,19 @@ class KillSwitch:
 
     def _open(self, file: Path) -> BinaryIO:
         """Create the file anew. A link, pipe or the like in its place is removed first, so its target is never written to."""
-        folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
+        with self._opened() as folder:
             with suppress(FileNotFoundError):
                 if not stat.S_ISREG(os.stat(file.name, dir_fd=folder, follow_symlinks=False).st_mode):
                     os.unlink(file.name, dir_fd=folder)
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             return open(os.open(file.name, flags, 0o666, dir_fd=folder), "wb")
+
+    @contextmanager
+    def _opened(self) -> Generator[int]:
+        """Open the folder itself, not what a link in its place leads to."""
+        folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            yield folder
         finally:
             os.close(folder)
 
@@ -178,6 +184,18 @@ class MemoryKillSwitch(KillSwitch):
 
     def which(self) -> Mapping[str, Mapping[str, Any]]:
         return self._on
+
+
+def _file_name(name: str) -> str:
+    if len(name) <= _LONGEST:
+        return name
+    return f"{name[:_LONGEST]}.{blake2b(name.encode(), digest_size=8).hexdigest()}"
+
+
+def _name_of(file: Path, fields: Mapping[str, Any]) -> str:
+    """Return which kill switch a file is. Its text is believed only if the file would have that name: it may be a long one."""
+    name = str(fields.get("name") or "")
+    return name if _file_name(name) == file.name else file.name
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from pathlib import Path
@@ -101,6 +102,31 @@ def test_it_is_a_file_beside_the_store_that_anyone_can_make_by_hand(tmp_path: Pa
     assert latch.which() == {ALL: {}}
     assert latch.take_off()
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("outside", ["../{}", "{}", "../run.db-latch/../{}"])
+def test_no_file_outside_of_its_folder_is_made_or_removed(tmp_path: Path, outside: str) -> None:
+    latch, precious = Latch(tmp_path / "run.db"), tmp_path / "precious"
+    latch.put_on("one")
+    precious.write_text("dear")
+    name = outside.format(precious if outside == "{}" else precious.name)
+    (latch.folder / "two").write_text(json.dumps({"name": name}))
+
+    for turn in (latch.take_off, latch.put_on):
+        with pytest.raises(UsageError, match="expected '@all' or the name of a harness"):
+            turn(name)
+    assert precious.read_text() == "dear"
+    assert latch.which().keys() == {"one", "two"}
+
+
+def test_a_folder_that_a_link_leads_to_is_left_alone(tmp_path: Path) -> None:
+    latch, other = Latch(tmp_path / "run.db"), Latch(tmp_path / "other.db")
+    other.put_on("one")
+    latch.folder.symlink_to(other.folder)
+
+    with pytest.raises(UsageError, match="cannot be taken off"):
+        latch.take_off("one")
+    assert is_on(other, "one")
 
 
 def test_it_holds_over_the_life_of_a_program(tmp_path: Path) -> None:

@@ -45,8 +45,9 @@ def copy_path(server: Server) -> Path:
         StoreUnusable: the folder cannot be made, or belongs to somebody else.
     """
     name = blake2b(f"{server.url}\n{server.schema}".encode(), digest_size=8).hexdigest()
-    folder = _cache() / "orchestrator" / "servers" / name
+    folder = Path("~/.cache")
     try:
+        folder = _cache() / "orchestrator" / "servers" / name
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if folder.stat().st_uid != os.geteuid():
             raise PermissionError("it belongs to another user")
@@ -54,7 +55,7 @@ def copy_path(server: Server) -> Path:
         if server_of(folder / COPY) != server:
             with draft_of(folder / _NOTE, mode=0o600) as file:
                 file.write(msgspec.json.encode(server))
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # RuntimeError: nobody knows the user's home
         raise StoreUnusable(
             f"{server.location} cannot be copied to {folder}: {error}; have XDG_CACHE_HOME name a folder of yours"
         ) from error

@@ -5,8 +5,10 @@ Everything that reads takes the path. What writes to the path of such a copy goe
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -116,10 +118,11 @@ def _keep(path: Path, period_s: float) -> None:
         try:
             refresh(path)
             said = ""
-        except OrchestratorError as error:
+        except Exception as error:  # whatever it is: a thread that ended would leave an old copy on show, and say nothing
             if str(error) != said:
                 said = str(error)
-                say(f"orchestrator: what is shown is no longer up to date: {said}")
+                with suppress(OSError, ValueError):  # stderr is closed
+                    say(f"orchestrator: what is shown is no longer up to date: {said}")
 
 
 @cache
@@ -132,6 +135,8 @@ def _refresher(path: Path, server: Server) -> Any:
 def commit_at(server: Server, path: Path, operation: Operation, *, wait_s: float) -> Any:
     """Commit one operation on the server, and return its result; the copy at `path` has it then.
 
+    A copy that cannot be brought up to date is only said: whoever saw an error would give the order again.
+
     Raises:
         OrchestratorError: the store has refused it, or the server does not answer.
     """
@@ -139,7 +144,10 @@ def commit_at(server: Server, path: Path, operation: Operation, *, wait_s: float
     from orchestrator.store.postgres.postgres_orders import commit_order
 
     result = commit_order(Address(server.url, server.schema, wait_s), operation, wait_s=wait_s)
-    refresh(path)
+    try:
+        refresh(path)
+    except (OrchestratorError, sqlite3.Error, OSError) as error:
+        say(f"orchestrator: recorded; what is shown is not up to date: {error}")
     return result
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from harnesses.diagnostics.control_characters import inert_json
 from harnesses.errors import Latched
+from orchestrator.child_spec import is_name
 from orchestrator.kill_switch import ALL, KillSwitch, latched
 from orchestrator.store.postgres.postgres_address import Address
 from orchestrator.store.postgres.postgres_connection import Database, limited
@@ -84,8 +85,11 @@ class PostgresKillSwitch(KillSwitch):
 
 
 def read_switches(db: Database) -> dict[str, str]:
-    """Return the recorded text of the kill switches that are on, as JSON, by `@all` or name of a harness."""
-    return dict(db.rows(_READ))
+    """Return the recorded text of the kill switches that are on, as JSON, by `@all` or name of a harness.
+
+    Others, which somebody has put into the table by hand, are left out: they name no harness, and might name a file.
+    """
+    return {name: text for name, text in db.rows(_READ) if name == ALL or is_name(name)}
 
 
 def refusal(switches: Mapping[str, str], name: str) -> Latched | None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+import subprocess
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from orchestrator.store.postgres.postgres_store import PostgresStore
+from tests import ROOT
 from tests.postgres_server import PostgresServer
 
 OpenStore = Callable[..., PostgresStore]
@@ -34,6 +38,19 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def database(server: PostgresServer) -> str:
     """The address of a database whose store no other test uses."""
     return server.new_database()
+
+
+@contextmanager
+def child(command: Sequence[str | Path], **streams: Any) -> Generator[subprocess.Popen[str]]:
+    """Start a program that does not outlive the block."""
+    process = subprocess.Popen(command, cwd=ROOT, text=True, **streams)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(10)
+        for stream in filter(None, (process.stdout, process.stderr)):
+            stream.close()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import threading
 import time
@@ -19,9 +18,8 @@ from orchestrator.errors import UsageError
 from orchestrator.store import PostgresStore
 from orchestrator.store.conformance import claim, step_row
 from orchestrator.store.store_protocol import Committed, Operation, StepRow
-from tests import ROOT
 from tests.docs.clock import until
-from tests.orchestrator.store.postgres.conftest import OpenStore
+from tests.orchestrator.store.postgres.conftest import OpenStore, child
 from tests.orchestrator.store.postgres.counting_program import Counting, Program
 from tests.postgres_server import PostgresServer
 
@@ -48,11 +46,9 @@ def assert_whole(store: PostgresStore, harnesses: int, steps: int) -> None:
 
 def test_a_killed_program_is_resumed_without_gap_or_repeat(database: str) -> None:
     """G1, G2, G3: after `kill -9`, another run takes over when the lease has lapsed, and counts on."""
-    child = subprocess.Popen([sys.executable, PROGRAM, database, "10", "1000000", str(SHORT_S)], cwd=ROOT)
     with closing(PostgresStore(database)) as store:
-        wait_until(lambda: store.last_seq() > 500)
-        child.kill()
-        child.wait()
+        with child([sys.executable, PROGRAM, database, "10", "1000000", str(SHORT_S)]):
+            wait_until(lambda: store.last_seq() > 500)
         reached = max(one.current_step for one in store.harnesses())
         wait_until(lambda: not any(one.owned for one in store.harnesses()))
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +21,23 @@ import trio
 from harnesses.budgets.budget import Budget
 from orchestrator import analysis
 from orchestrator.cli import main
-from orchestrator.errors import UsageError
+from orchestrator.errors import StoreUnusable, UsageError
 from orchestrator.events import Started
 from orchestrator.history.forking import fork
 from orchestrator.history.state_at_step import state_at
+from orchestrator.kill_switch import ALL, KillSwitch
 from orchestrator.lifecycle import Status
+from orchestrator.operating.store_writing import commit
 from orchestrator.store import PostgresStore, SqliteReader, SqliteStore
 from orchestrator.store.conformance import claim, do, intent_row, step_row
+from orchestrator.store.file.server_copy import Server, copy_path
 from orchestrator.store.places import copy_refresh
 from orchestrator.store.places.store_location import local_path
 from orchestrator.store.postgres.postgres_reader import PostgresReader
 from orchestrator.store.store_operations import Fund
 from orchestrator.store.store_protocol import Append, ConsumedRow, Post
 from tests import ROOT
+from tests.orchestrator.store.postgres.conftest import child
 from tests.orchestrator.store.postgres.counting_program import Program
 from tests.postgres_server import PostgresServer
 
@@ -155,6 +160,54 @@ def test_orders_are_written_to_the_server(database: str, run: Run, tmp_path: Pat
     assert run("kill-switch") == ""
 
 
+def test_an_order_that_is_recorded_does_not_fail_since_the_copy_cannot_be_written(
+    database: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever saw an error would send the message a second time."""
+    with closing(PostgresStore(database)) as store:
+        claim(store, "one")
+        path = local_path(database)
+        path.unlink()
+        path.mkdir()
+
+        assert commit(str(path), Post("one", "me", 1, '"hi"', id="a"))
+
+        assert [message.body for message in store.mailbox("one")] == ['"hi"']
+    assert "recorded; what is shown is not up to date: " in capsys.readouterr().err
+
+
+def test_kill_switches_on_the_server_name_no_file_here(database: str, tmp_path: Path) -> None:
+    """Whoever may write to the database may not write to the files of those who read it."""
+    PostgresStore(database).close()
+    precious = tmp_path / "precious"
+    names = [ALL, "one", str(precious), "../made", "..", "", "a/b"]
+    with psycopg.connect(database, options="-csearch_path=orchestrator") as db:
+        for name in names:
+            db.execute("INSERT INTO kill_switches VALUES (%s, '{}')", (name,))
+    path = local_path(database)
+    assert KillSwitch(path).which().keys() == {ALL, "one"}
+    assert not precious.exists()
+    assert not (path.parent / "made").exists()
+    precious.write_text("dear")
+    with psycopg.connect(database, options="-csearch_path=orchestrator") as db:
+        db.execute("DELETE FROM kill_switches")
+        db.execute("UPDATE meta SET ownership = ownership + 1")
+    local_path(database)
+    assert KillSwitch(path).which() == {}
+    assert precious.read_text() == "dear"
+
+
+def test_without_a_home_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(_: int) -> None:
+        raise KeyError
+
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    for name in ("XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(StoreUnusable, match="have XDG_CACHE_HOME name a folder"):
+        copy_path(Server("a", "b", "c", "d"))
+
+
 def test_messages_name_the_address(database: str, run: Run) -> None:
     with closing(PostgresStore(database)) as store:
         claimed = claim(store, "one")
@@ -184,7 +237,8 @@ def test_a_server_that_does_not_answer_fails_a_verb_soon(
             assert time.monotonic() - began < 10
     finally:
         for pid in stopped:
-            os.kill(pid, signal.SIGCONT)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
     run("status")
 
 
@@ -211,11 +265,12 @@ def test_readers_do_not_collide(database: str) -> None:
         trio.run(Program(20, 100).run, store)
         command = [sys.executable, "-m", "orchestrator", "status", "--json", "--store", database]
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        readers = [subprocess.Popen(command, cwd=ROOT, text=True, **pipes) for _ in range(3)]
-        one = claim(store, "one")
-        for number in range(1, 200):
-            store.commit([step_row(one, number)])
-        said = [reader.communicate(timeout=60) for reader in readers]
+        with ExitStack() as ending:
+            readers = [ending.enter_context(child(command, **pipes)) for _ in range(3)]
+            one = claim(store, "one")
+            for number in range(1, 200):
+                store.commit([step_row(one, number)])
+            said = [reader.communicate(timeout=60) for reader in readers]
         assert [(len(out.splitlines()) >= 20, errors) for out, errors in said] == [(True, "")] * 3
         with closing(SqliteReader(local_path(database))) as copy:
             assert_same(store, copy)
