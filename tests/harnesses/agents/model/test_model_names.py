@@ -65,14 +65,14 @@ def test_a_key_may_come_from_another_variable(monkeypatch: pytest.MonkeyPatch) -
 
 def test_ones_own_provider_is_found_by_name_and_by_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     def make(**given: Any) -> Any:
-        return SimpleNamespace(id="acme", account="", given=given)
+        return SimpleNamespace(id="own-lab", account="", given=given)
 
-    monkeypatch.setitem(sys.modules, "acme.models", SimpleNamespace(provider=make))  # type: ignore[arg-type]
-    register_provider("acme", "acme.models:provider")
+    monkeypatch.setitem(sys.modules, "own_lab.models", SimpleNamespace(provider=make))  # type: ignore[arg-type]
+    register_provider("own-lab", "own_lab.models:provider")
 
-    for name in ("acme:big:one", "acme.models:provider:big:one"):
+    for name in ("own-lab:big:one", "own_lab.models:provider:big:one"):
         provider, model = provider_for(name, base_url="http://127.0.0.1:1")
-        assert (provider.id, model) == ("acme", "big:one")
+        assert (provider.id, model) == ("own-lab", "big:one")
         assert provider.given == {"base_url": "http://127.0.0.1:1"}  # type: ignore[attr-defined]
 
 
