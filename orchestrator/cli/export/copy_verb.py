@@ -13,7 +13,7 @@ from orchestrator.cli.verb_options import USUAL, Common, Words
 from orchestrator.errors import UsageError
 from orchestrator.store.file.server_copy import Server
 from orchestrator.store.places.store_location import server_at
-from orchestrator.store.postgres.postgres_address import SCHEMA, address_in
+from orchestrator.store.postgres.postgres_address import SCHEMA, address_in, with_schema
 from orchestrator.text.terminal_text import one_line
 from orchestrator.text.value_lines import json_line
 
@@ -64,5 +64,4 @@ def copy(
 def _server(place: str, schema: str) -> Server | None:
     if (address := address_in(place)) is None:
         return None
-    usual = "" if schema in ("", SCHEMA) else f"{'&' if '?' in address else '?'}schema={schema}"
-    return server_at(f"{address}{usual}")
+    return server_at(with_schema(address, schema or SCHEMA))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TypeGuard
-from urllib.parse import urlsplit, urlunsplit
+from typing import Self, TypeGuard
+from urllib.parse import unquote
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from orchestrator.errors import UsageError
 from orchestrator.store.file.server_copy import Server
@@ -14,7 +14,14 @@ from orchestrator.store.file.server_copy import Server
 SCHEMES = ("postgresql://", "postgres://")
 SCHEMA = "orchestrator"
 """The schema of a store, if nothing else is said."""
-_SECRETS = frozenset({"password", "sslpassword", "sslkeylogfile"})
+_SECRETS = frozenset(
+    {"password", "sslpassword", "sslkeylogfile", "oauth_client_secret", "scram_client_key", "scram_server_key"}
+)
+_CREDENTIALS = re.compile(r"[^@/]*@")
+"""libpq ends user and password at the first `@` before a `/`, whatever else is in them: also a `?` or `#`."""
+_HOST = r"(?:\[[^]@]*\]|[^][:,/@]*)(?::[0-9]*)?"
+_PLACE = re.compile(rf"{_HOST}(?:,{_HOST})*(?:/[^@]*)?")
+"""Hosts, ports and database. What does not look like it may be part of a password with a `/` in it."""
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _AS_PATH = re.compile(r"(postgres(?:ql)?):/+")
 """An address, perhaps one that was taken for a path, which has lost a slash."""
@@ -43,40 +50,78 @@ def check_is_path(store: object) -> None:
         )
 
 
+@frozen
+class _Parts:
+    """An address, split as libpq does."""
+
+    scheme: str
+    user: str
+    password: str | None = field(repr=False)
+    place: str
+    """Hosts, ports and database."""
+    options: tuple[str, ...] = field(repr=False)
+
+    @classmethod
+    def of(cls, url: str) -> Self:
+        scheme, _, rest = url.partition("://")
+        found = _CREDENTIALS.match(rest)
+        user, colon, password = found[0][:-1].partition(":") if found else ("", "", "")
+        place, _, query = rest[found.end() if found else 0 :].partition("?")
+        return cls(scheme, user, password if colon else None, place, tuple(filter(None, query.split("&"))))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether place and options look like that, so that no part of a password is in them."""
+        return _PLACE.fullmatch(self.place) is not None and all("=" in option for option in self.options)
+
+    @property
+    def shown(self) -> str:
+        """The address without password and options."""
+        return f"{self.scheme}://{self.user}{'@' if self.user else ''}{self.place if self.is_plain else '…'}"
+
+    def with_options(self, options: tuple[str, ...]) -> str:
+        """Return the address with other options."""
+        password = "" if self.password is None else f":{self.password}"
+        at = "@" if self.user or password else ""
+        return f"{self.scheme}://{self.user}{password}{at}{self.place}{'?' if options else ''}{'&'.join(options)}"
+
+
+def _is_secret(option: str) -> bool:
+    return unquote(option.partition("=")[0]) in _SECRETS
+
+
 def split_schema(url: str) -> tuple[str, str]:
     """Return an address without `schema=` among its options, and that schema, or the usual one."""
-    head, mark, query = url.partition("?")
-    options = query.split("&") if mark else []
-    schemas = [option.removeprefix("schema=") for option in options if option.startswith("schema=")]
-    rest = "&".join(option for option in options if not option.startswith("schema="))
-    return f"{head}?{rest}" if rest else head, schemas[-1] if schemas else SCHEMA
+    parts = _Parts.of(url)
+    schemas = [option.removeprefix("schema=") for option in parts.options if option.startswith("schema=")]
+    rest = tuple(option for option in parts.options if not option.startswith("schema="))
+    return parts.with_options(rest), schemas[-1] if schemas else SCHEMA
+
+
+def with_schema(url: str, schema: str) -> str:
+    """Return an address with a schema, which `split_schema` takes off again; without one if that is the usual one."""
+    parts = _Parts.of(url)
+    return url if schema == SCHEMA else parts.with_options((*parts.options, f"schema={schema}"))
 
 
 def server_named(address: str) -> Server:
     """Return the store that an address names, without its password."""
     url, schema = split_schema(_without_password(address))
     location = shown_url(url)
-    given = url if schema == SCHEMA else f"{url}{'&' if '?' in url else '?'}schema={schema}"
-    return Server(address=given, url=url, schema=schema, location=location if schema == SCHEMA else f"{location} ({schema})")
+    location = location if schema == SCHEMA else f"{location} ({schema})"
+    return Server(address=with_schema(url, schema), url=url, schema=schema, location=location)
 
 
 def _without_password(address: str) -> str:
-    head, mark, query = address.partition("?")
-    scheme, _, rest = head.partition("://")
-    place, slash, database = rest.partition("/")
-    user, at, host = place.rpartition("@")
-    kept = "&".join(one for one in query.split("&") if one.partition("=")[0] not in _SECRETS)
-    return f"{scheme}://{user.partition(':')[0]}{at}{host}{slash}{database}{mark if kept else ''}{kept}"
+    parts = _Parts.of(address)
+    kept = tuple(option for option in parts.options if not _is_secret(option))
+    return evolve(parts, password=None).with_options(kept)
 
 
 def has_password(url: str) -> bool:
-    """Return whether an address has a password in it."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return True
-    named = (option.partition("=")[0] for option in parts.query.split("&"))
-    return ":" in parts.netloc.rpartition("@")[0] or not _SECRETS.isdisjoint(named)
+    """Return whether an address has a password in it, or may have one."""
+    parts = _Parts.of(url)
+    return parts.password is not None or not parts.is_plain or any(map(_is_secret, parts.options))
 
 
 @frozen
@@ -107,10 +152,6 @@ class Address:
 
 def shown_url(url: str) -> str:
     """Return an address without its password and options."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return f"{url.partition('://')[0]}://…"
-    at = parts.netloc.rpartition("@")
-    user = at[0].partition(":")[0]
-    return urlunsplit((parts.scheme, f"{user}@{at[2]}" if user else at[2], parts.path, "", ""))
+    if "://" not in url:
+        return "…" if "=" in url else url  # libpq's other way to write it: `host=… password=…`
+    return _Parts.of(url).shown

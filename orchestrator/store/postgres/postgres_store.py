@@ -22,7 +22,7 @@ from harnesses.errors import OrchestratorError
 from harnesses.files.safe_files import KEY_BYTES, key_in
 from orchestrator.errors import StoreError, StoreUnusable, UsageError
 from orchestrator.store.file.server_copy import copy_path
-from orchestrator.store.postgres.postgres_address import Address, server_named, split_schema
+from orchestrator.store.postgres.postgres_address import Address, server_named, split_schema, with_schema
 from orchestrator.store.postgres.postgres_connection import Database, is_connection_error, translated
 from orchestrator.store.postgres.postgres_lease import Lease
 from orchestrator.store.postgres.postgres_operations import PostgresOperations, columns_of
@@ -150,9 +150,8 @@ class PostgresStore(PostgresReader):
     @property
     def place(self) -> Path | None:
         """Path of the local copy: beside it is what this machine keeps for the store. None if it has no folder for it."""
-        url = self._address.url
         try:
-            return copy_path(server_named(f"{url}{'&' if '?' in url else '?'}schema={self.schema}"))
+            return copy_path(server_named(with_schema(self._address.url, self.schema)))
         except StoreUnusable:
             return None
 

@@ -242,7 +242,14 @@ def test_a_server_that_does_not_answer_fails_a_verb_soon(
     run("status")
 
 
-@pytest.mark.parametrize("address", ["postgresql://me:pa55@127.0.0.1:1/x", "postgresql://me@127.0.0.1:1/x?password=pa55"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://me:pa55@127.0.0.1:1/x",
+        "postgresql://me:#pa55@127.0.0.1:1/x",
+        "postgresql://me@127.0.0.1:1/x?password=pa55",
+    ],
+)
 def test_a_password_in_an_address_is_refused_and_never_shown(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", "--store", address]) == 2
 
