@@ -11,7 +11,8 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -153,7 +154,7 @@ class _Node:
         """Open the store as a new run, as soon as the server can be reached; None if it has to drain before."""
         while not self._draining.is_set():
             try:
-                return await trio.to_thread.run_sync(self._open)
+                return await self._open_unless_draining()
             except StoreUnusable as error:
                 if error.__cause__ is None or not is_connection_error(error.__cause__):
                     raise
@@ -161,6 +162,21 @@ class _Node:
             with trio.move_on_after(min(_AGAIN_S, self._lease_s)):
                 await self._draining.wait()
         return None
+
+    async def _open_unless_draining(self) -> PostgresStore | None:
+        """Open the store; None if it has to drain before it is open. Given up, it is closed as soon as it is open."""
+        opened = Future[PostgresStore]()
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_cancel_at, self._draining, nursery.cancel_scope)
+                await in_thread(partial(_open_into, opened, self._open))
+                nursery.cancel_scope.cancel()
+        except BaseException:
+            if not opened.cancel() and opened.exception() is None:
+                with trio.CancelScope(shield=True):
+                    await trio.to_thread.run_sync(opened.result().close)
+            raise
+        return None if opened.cancel() else opened.result()
 
     def _say_once(self, key: str, text: str) -> None:
         if key not in self._said:
@@ -218,6 +234,25 @@ class _Node:
             with trio.move_on_after(_NAME_S):
                 await self._draining.wait()
         return False
+
+
+def _open_into(opened: Future[PostgresStore], open_store: Callable[[], PostgresStore]) -> None:
+    """Open a store in a thread, for somebody who gives up by `opened.cancel()`."""
+    try:
+        store = open_store()
+    except Exception as error:
+        if opened.set_running_or_notify_cancel():
+            opened.set_exception(error)
+        return
+    if opened.set_running_or_notify_cancel():
+        opened.set_result(store)
+    else:
+        store.close()
+
+
+async def _cancel_at(event: trio.Event, scope: trio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel()
 
 
 def is_over(store: PostgresStore) -> bool:

@@ -46,9 +46,10 @@ class Lease:
 
     Args:
         on_end: called once, in whatever thread has noticed that the run is over: in one of its own, or in `check`.
+        kill_switches: those that are on.
     """
 
-    def __init__(self, address: Address, on_end: Callable[[], None]) -> None:
+    def __init__(self, address: Address, on_end: Callable[[], None], kill_switches: Mapping[str, str]) -> None:
         self._address = address
         self._lease_s = address.lease_s
         self._on_end = on_end
@@ -56,7 +57,7 @@ class Lease:
         self._ending = threading.Lock()
         self.run = secrets.token_hex(6)
         """Name of the run."""
-        self.kill_switches: Mapping[str, str] = {}
+        self.kill_switches = kill_switches
         """The recorded texts of the kill switches that were on at the last renewal, by `@all` or name of a harness."""
         self.error: StoreUnusable | None = None
         """Why the run is over; None while it is not."""

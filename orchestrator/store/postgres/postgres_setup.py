@@ -7,12 +7,19 @@ from orchestrator.store.postgres.postgres_address import Address
 from orchestrator.store.postgres.postgres_connection import Database
 from orchestrator.store.postgres.postgres_schema import AS_JSON, CREATE, FIND_META, MIGRATIONS, SCHEMA, VERSION
 
+_LIVING = """
+SELECT count(*), coalesce(max(extract(epoch FROM until - clock_timestamp())), 0)::float8
+FROM leases WHERE until > clock_timestamp()
+"""
+_SYNCHRONOUS = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+
 
 def prepare(db: Database, address: Address) -> None:
     """Create the schema if it does not exist, and upgrade that of an earlier release.
 
     Raises:
-        StoreUnusable: it was made by a newer release, or the database cannot hold all characters.
+        StoreUnusable: it was made by a newer release, programs of an earlier release run on it, or the database cannot hold
+            all characters.
     """
     schema, location = address.schema, address.location
     (encoding,) = db.row("SHOW server_encoding")
@@ -27,11 +34,28 @@ def prepare(db: Database, address: Address) -> None:
                 db.execute(SCHEMA)
                 db.execute(AS_JSON)
                 version = 1
+            elif version < VERSION:
+                _check_at_rest(db, location, version)
             for earlier in range(version, VERSION):
                 db.execute(MIGRATIONS[earlier])
-    # Off, the server would acknowledge what it can still lose.
-    db.execute("SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'")
+    keep_acknowledged(db)
     check_version(db, address)
+
+
+def keep_acknowledged(db: Database) -> None:
+    """Have the server lose nothing that it acknowledges on a connection, as it may with `synchronous_commit = off`."""
+    db.execute(_SYNCHRONOUS)
+
+
+def _check_at_rest(db: Database, location: str, version: int) -> None:
+    """Raise `StoreUnusable` if programs run on the store: those of an earlier release would not know what is new in it."""
+    count, left_s = db.row(_LIVING)
+    if count:
+        raise StoreUnusable(
+            f"{location} has schema version {version}, and leases of {count} programs of an earlier release, which last up to "
+            f"{left_s:.0f} s more: expected none while it is upgraded to {VERSION}, since they would heed no kill switch; "
+            "end them, or wait until the leases of those that were killed have lapsed, and start again"
+        )
 
 
 def find_version(db: Database, address: Address) -> int:

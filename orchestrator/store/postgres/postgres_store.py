@@ -23,11 +23,11 @@ from harnesses.files.safe_files import KEY_BYTES, key_in
 from orchestrator.errors import StoreError, StoreUnusable, UsageError
 from orchestrator.store.file.server_copy import copy_path
 from orchestrator.store.postgres.postgres_address import Address, server_named, split_schema, with_schema
-from orchestrator.store.postgres.postgres_connection import Database, is_connection_error, translated
+from orchestrator.store.postgres.postgres_connection import Database, is_connection_error, limited, translated
 from orchestrator.store.postgres.postgres_lease import Lease
 from orchestrator.store.postgres.postgres_operations import PostgresOperations, columns_of
 from orchestrator.store.postgres.postgres_reader import PostgresReader
-from orchestrator.store.postgres.postgres_setup import prepare
+from orchestrator.store.postgres.postgres_setup import keep_acknowledged, prepare
 from orchestrator.store.postgres.postgres_switch import PostgresKillSwitch, read_switches, refusal
 from orchestrator.store.rules.holdings import Holdings
 from orchestrator.store.rules.mail_rules import Step
@@ -48,6 +48,8 @@ from orchestrator.store.store_protocol import (
 LEASE_S = 10.0
 _SHORTEST_S, _LONGEST_S = 0.2, 3600.0
 _AGAIN_S = 0.05
+_PREPARE_S = 20.0
+"""Seconds that each statement may take when a store is opened: it creates the tables, perhaps while others do."""
 _OF_ANY_TIME = (*EFFECT_KINDS, "output")
 """Kinds of rows that are written whether or not the step in progress is recorded."""
 
@@ -121,16 +123,13 @@ class PostgresStore(PostgresReader):
         self._key = _read_key(key)
         self._lock = threading.Lock()
         self._pid = os.getpid()
-        with translated(self.location):
-            db = Database(self._address, lease_s)
-            try:
-                prepare(db, self._address)
-                self._lease = Lease(self._address, self._cut)
-                self._lease.kill_switches = read_switches(db)
-            except BaseException:
-                db.close()
-                raise
-        self._db: Database | None = db
+        self._db: Database | None = None
+        """The connection for commits, made by the first."""
+        with limited(self._address, _PREPARE_S) as db:
+            prepare(db, self._address)
+            switches = read_switches(db)
+        # Last, since its threads renew it from then on.
+        self._lease = Lease(self._address, self._cut, switches)
         self.run = self._lease.run
         """Name of this run, which owns the harnesses claimed through this object."""
         self._holdings = Holdings()
@@ -233,6 +232,7 @@ class PostgresStore(PostgresReader):
     def _writer(self) -> Database:
         if self._db is None:
             self._db = Database(self._address, self._lease.left_s)
+            keep_acknowledged(self._db)
         return self._db
 
     @staticmethod

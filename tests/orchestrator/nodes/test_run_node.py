@@ -323,6 +323,31 @@ def test_a_node_waits_for_a_server_that_is_not_there_until_it_is_told_to_end(cap
     assert "it waits for the server" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("how", ["drain", "cancel"])
+def test_a_node_that_is_opening_its_store_ends_when_it_is_told_to(desk: Desk, server: PostgresServer, how: str) -> None:
+    """It asks a server that is silent; and a store that opens after that is closed, so that no lease is renewed for ever."""
+
+    async def main(nursery: trio.Nursery) -> None:
+        with proxied(server, desk.nodes.url) as (proxy, url):
+            proxy.freeze()
+            with trio.fail_after(10):
+                async with trio.open_nursery() as opening:
+                    desk.run(opening, "a", url)
+                    await trio.sleep(0.3)
+                    opening.cancel_scope.cancel() if how == "cancel" else desk.drains["a"].set()
+            proxy.thaw()
+            await desk.until(closed, "the late store is closed")
+
+    def closed() -> bool:
+        with psycopg.connect(desk.nodes.url, options="-csearch_path=orchestrator") as db:
+            if db.execute("SELECT to_regclass('runs')").fetchone() == (None,):
+                return False
+            asked = "SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM leases)"
+            return db.execute(asked).fetchone() == (1, 0)
+
+    play(main)
+
+
 def test_a_store_of_several_programs_opens_as_one(desk: Desk) -> None:
     """The table of nodes is part of the store: a plain program on it is no node, and its harnesses are left alone."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import AsyncGenerator, Iterator
+from contextlib import closing
 
 import psycopg
 import pytest
@@ -12,7 +13,7 @@ import trio
 
 from harnesses import BaseHarness
 from orchestrator import Orchestrator
-from orchestrator.errors import OwnedElsewhere, StoreLost, StoreUnusable
+from orchestrator.errors import OwnedElsewhere, StoreError, StoreLost, StoreUnusable
 from orchestrator.store.conformance import claim, do, numbers, step_row
 from orchestrator.store.postgres.postgres_store import PostgresStore
 from orchestrator.store.store_protocol import Claim, Claimed, Post
@@ -207,3 +208,22 @@ def wait_until_over(store: PostgresStore) -> None:
             return
         time.sleep(0.01)
     raise AssertionError("the run is not over")
+
+
+def test_a_store_that_cannot_be_opened_leaves_no_lease(database: str) -> None:
+    """Nobody could end it: its threads would renew it for as long as the process lives."""
+    with psycopg.connect(database, autocommit=True) as db:
+        PostgresStore(database).close()
+        db.execute("ALTER TABLE orchestrator.kill_switches RENAME TO gone")
+        with pytest.raises(StoreError, match="kill_switches"):
+            PostgresStore(database)
+        assert db.execute("SELECT count(*) FROM orchestrator.leases").fetchone() == (0,)
+
+
+def test_commits_are_synchronous_whatever_the_database_sets(database: str) -> None:
+    """G1: also after a connection was lost."""
+    with psycopg.connect(database, autocommit=True) as db:
+        db.execute(f"ALTER DATABASE {database.rpartition('/')[2]} SET synchronous_commit = off".encode())
+    with closing(PostgresStore(database)) as store:
+        writer = store._writer()  # pyright: ignore[reportPrivateUsage]
+        assert writer.row("SHOW synchronous_commit") == ("on",)

@@ -13,6 +13,7 @@ from harnesses import Action, BaseHarness
 from harnesses.effects.effect import EffectOutcome
 from harnesses.errors import Latched
 from orchestrator import Orchestrator, OutcomeKind
+from orchestrator.errors import StoreUnusable
 from orchestrator.kill_switch import ALL
 from orchestrator.store import PostgresStore
 from orchestrator.store.conformance import claim, intent_row, outcome_row, step_row
@@ -101,12 +102,18 @@ def test_an_approved_effect_is_refused_and_done_once_after_the_switch_is_off(
     assert bought == [3]
 
 
-def test_a_store_of_the_first_version_is_upgraded(server: PostgresServer) -> None:
+def test_a_store_of_the_first_version_is_upgraded_once_no_program_runs_on_it(server: PostgresServer) -> None:
+    """One of that version has no kill switch, and would go on without the new one."""
     database = server.new_database()
     with psycopg.connect(database, autocommit=True) as db:
         db.execute("CREATE SCHEMA orchestrator")
         db.execute("SET search_path = orchestrator")
         db.execute((SCHEMA + AS_JSON).encode())
+        db.execute("INSERT INTO leases VALUES ('earlier', clock_timestamp() + interval '1 hour')")
+        with pytest.raises(StoreUnusable, match=r"leases of 1 programs of an earlier release, .* up to 3600 s more"):
+            PostgresStore(database)
+        assert db.execute("SELECT version FROM meta").fetchone() == (1,)
+        db.execute("UPDATE leases SET until = clock_timestamp()")
     with closing(PostgresStore(database)) as store:
         claimed = claim(store, "one")
         assert all(store.commit([step_row(claimed, 1)]).seqs)
