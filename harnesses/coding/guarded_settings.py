@@ -1,6 +1,8 @@
 """Fingerprints of what git runs and obeys in the user's repository: an agent without a sandbox can write there.
 
-Invariant: only read, never mended: what has changed may be a person's, and is left to a person.
+Invariants: only read, never mended: what has changed may be a person's, and is left to a person. What an agent has put there
+neither blocks nor prolongs the reading: links are not followed, only regular files are opened, and their number and bytes are
+limited.
 """
 
 from __future__ import annotations
@@ -8,19 +10,29 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
+from stat import S_ISLNK, S_ISREG
 
 _FILES = ("config", "config.worktree", "info/attributes", "info/grafts", "objects/info/alternates")
-_MOST_BYTES = 16_000_000
+_HOOKS = "hooks"
+_MOST_FILES = 1_000
+_MOST_BYTES = 1_000_000
+"""Of one file; of a longer one, its length and the time of its last change count, too."""
+_TOO_MANY = "too many"
 
 
 def fingerprint(directory: Path) -> Mapping[str, str]:
     """Return a hash of each hook and settings file of a repository, by path below its git directory."""
-    return {str(path.relative_to(directory)): _hash(path) for path in _guarded(directory)}
+    paths = list(islice(_guarded(directory), _MOST_FILES + 1))
+    found = {str(path.relative_to(directory)): _hash(path) for path in paths[:_MOST_FILES]}
+    return found if len(paths) <= _MOST_FILES else {**found, _HOOKS: _TOO_MANY}
 
 
 def changed_settings(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """Return which hooks and settings differ, in words."""
+    """Return which hooks and settings differ, in words; hooks that are too many to tell are reported, too."""
+    if after.get(_HOOKS) == _TOO_MANY:
+        return [f".git/{_HOOKS} has more than {_MOST_FILES:,} files"]
     words = {
         path: "added" if path not in before else "removed" if path not in after else "changed" for path in {*before, *after}
     }
@@ -29,15 +41,40 @@ def changed_settings(before: Mapping[str, str], after: Mapping[str, str]) -> lis
 
 def _guarded(directory: Path) -> Iterator[Path]:
     yield from (path for name in _FILES if os.path.lexists(path := directory / name))
-    for folder, _, names in os.walk(directory / "hooks"):
-        yield from (Path(folder, name) for name in names)
+    hooks = directory / _HOOKS
+    if hooks.is_symlink():
+        yield hooks
+    else:
+        yield from _entries(hooks)
+
+
+def _entries(root: Path) -> Iterator[Path]:
+    """Yield everything below a folder, reading no more of it than is asked for."""
+    folders = [root]
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    yield Path(entry.path)
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(Path(entry.path))
+        except OSError:
+            continue  # as if it were empty: git cannot read it either
 
 
 def _hash(path: Path) -> str:
     try:
-        if path.is_symlink():
+        is_what = path.lstat().st_mode
+        if S_ISLNK(is_what):
             return f"link {os.readlink(path)}"
-        with path.open("rb") as file:
-            return f"{path.stat().st_mode:o} {sha256(file.read(_MOST_BYTES)).hexdigest()}"
+        if not S_ISREG(is_what):
+            return f"no file {is_what:o}"
+        # A pipe that has taken its place since does not block, and a link is an error.
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            is_now = os.fstat(file.fileno())
+            if not S_ISREG(is_now.st_mode):
+                return f"no file {is_now.st_mode:o}"
+            rest = f" {is_now.st_size} {is_now.st_ctime_ns}" if is_now.st_size > _MOST_BYTES else ""
+            return f"{is_now.st_mode:o} {sha256(file.read(_MOST_BYTES)).hexdigest()}{rest}"
     except OSError as error:
         return f"unreadable {error.errno}"

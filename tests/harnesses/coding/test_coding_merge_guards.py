@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -88,3 +90,37 @@ def test_links_modes_and_removals_of_hooks_are_seen(tmp_path: Path) -> None:
         ".git/hooks/b was removed",
         ".git/hooks/c was changed",
     ]
+
+
+def test_pipes_links_and_masses_of_hooks_are_reported_without_being_read(tmp_path: Path) -> None:
+    hooks, elsewhere = tmp_path / "hooks", tmp_path / "elsewhere"
+    hooks.mkdir()
+    elsewhere.mkdir()
+    (elsewhere / "secret").write_text("x")
+    before = fingerprint(tmp_path)
+
+    os.mkfifo(hooks / "pre-commit")
+    found: list[list[str]] = []
+    reader = Thread(target=lambda: found.append(changed_settings(before, fingerprint(tmp_path))), daemon=True)
+    reader.start()
+    reader.join(20)
+    if not found:
+        os.close(os.open(hooks / "pre-commit", os.O_WRONLY | os.O_NONBLOCK))  # lets the reader go
+    assert found == [[".git/hooks/pre-commit was added"]]
+
+    (hooks / "pre-commit").unlink()
+    (hooks / "long").write_bytes(bytes(1_000_001))
+    longer = fingerprint(tmp_path)
+    (hooks / "long").write_bytes(bytes(1_000_000) + b"1")
+    assert changed_settings(longer, fingerprint(tmp_path)) == [".git/hooks/long was changed"]
+
+    for number in range(1_001):
+        (hooks / f"{number}").touch()
+    masses = fingerprint(tmp_path)
+    assert changed_settings(masses, masses) == [".git/hooks has more than 1,000 files"]
+
+    shutil.rmtree(hooks)
+    hooks.symlink_to(elsewhere)
+    linked = fingerprint(tmp_path)
+    assert dict(linked) == {"hooks": f"link {elsewhere}"}
+    assert changed_settings(before, linked) == [".git/hooks was added"]
