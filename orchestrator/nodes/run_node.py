@@ -7,7 +7,6 @@ open the store ──► join ──► live ──► drained: leave, and retur
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import threading
@@ -20,6 +19,7 @@ import trio
 from attrs import define, field
 
 from harnesses.diagnostics.error_groups import leaves
+from harnesses.processes.cores import usable_cores
 from orchestrator.errors import HarnessFailed, OwnedElsewhere, OwnershipError, StoreError, StoreUnusable, UsageError
 from orchestrator.nodes.fleet_members import Fleet, Member, load_fleet
 from orchestrator.nodes.node_life import NodeLife, NodeTerms, in_thread
@@ -111,7 +111,7 @@ def _checked(option: str, text: object) -> str:
 
 def _cpus(given: float | None) -> float:
     if given is None:
-        return float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+        return float(usable_cores())
     if isinstance(given, bool) or not 0 < given <= 1e6:
         raise UsageError(f"cpus: expected a number above 0, got {given!r:.100}; correct it")
     return float(given)

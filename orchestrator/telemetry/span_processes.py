@@ -8,7 +8,6 @@ rest, and raises the error if there is one.
 from __future__ import annotations
 
 import gc
-import os
 import subprocess
 import sys
 from collections import deque
@@ -21,6 +20,7 @@ from typing import IO
 import msgspec
 from attrs import evolve, frozen
 
+from harnesses.processes.cores import usable_cores
 from harnesses.processes.helper_process import helper_command
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.telemetry.otlp_export import request_lines
@@ -73,7 +73,7 @@ def stored_requests(
     gone = [one.name for one in reader.harnesses() if not one.owned]
     plan = _Plan(str(reader.path), name, after, reader.last_seq(), gone, size)
     if processes is None:
-        processes = min(len(os.sched_getaffinity(0)), _MOST_PROCESSES, (plan.last - after) // _SHARE)
+        processes = min(usable_cores(), _MOST_PROCESSES, (plan.last - after) // _SHARE)
     joined = 0
     if processes > 1:
         for text in _join(plan, processes):

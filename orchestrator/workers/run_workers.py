@@ -13,6 +13,7 @@ from typing import Any, Literal, TextIO
 
 import trio
 
+from harnesses.processes.cores import usable_cores
 from harnesses.timing.clock import now_us
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.lifecycle import Status
@@ -39,7 +40,7 @@ def workers_of(given: object) -> int:
         UsageError: it is none.
     """
     if given == "auto":
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return usable_cores()
     if isinstance(given, str) and given.isascii() and given.isdecimal():
         given = int(given)
     if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= 512:

@@ -20,14 +20,16 @@ from harnesses.coding.merge_limits import MergeLimits
 from harnesses.coding.repositories import Repositories
 from harnesses.diagnostics.program_log import get_logger
 from harnesses.features.agent_text import cut_list
-from harnesses.features.feature import Feature, TurnResult, Verdict
+from harnesses.features.feature import Feature, Standing, TurnResult, Verdict
 from harnesses.features.feature_record import Assignment
 from harnesses.features.feature_validators import OutcomeValidator, depends_on_feature
 from harnesses.features.loop.feature_workplace import Ask
 from harnesses.features.turn_results import check_result, check_verdict
 from harnesses.processes.bounded_command import sweep
+from harnesses.processes.cores import usable_cores
 
 _MOST_FINDINGS = 20
+_NOT_ANEW = "\nother work was accepted since, but the validator's verdict does not depend on the feature"
 
 
 @frozen
@@ -123,6 +125,16 @@ class CommitJudging:
             feature, Candidate(commit=commit, base=commit, checkouts=self.repositories.judge, result=result)
         )
 
+    async def judge_blocked(self, feature: Feature, commit: str, standing: Standing) -> Verdict:
+        """Return the verdict on a blocked feature at a commit that contains all accepted work: as strict as an acceptance.
+
+        A refusal without asking repeats the last failure, so that it stays on record.
+        """
+        if not depends_on_feature(self.validator):
+            why = (standing.last_failure or "").removesuffix(_NOT_ANEW)
+            return refusal(f"{why}{_NOT_ANEW}".lstrip())
+        return await self._confirm(feature, standing.accepted or TurnResult(), commit, commit)
+
     async def judge(self, feature: Feature, result: TurnResult) -> Verdict:
         """Return the verdict on the work of a turn, which is on its branch already."""
         base, commit = result.base, result.commit
@@ -171,7 +183,7 @@ class CommitJudging:
                     break
             return found
         told: dict[int, Verdict] = {}
-        limiter = trio.CapacityLimiter(max(len(os.sched_getaffinity(0)), 1))
+        limiter = trio.CapacityLimiter(usable_cores())
 
         async def ask(one: Candidate) -> None:
             async with limiter:

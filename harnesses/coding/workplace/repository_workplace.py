@@ -27,7 +27,7 @@ from harnesses.coding.workplace.coding_attempts import CodingAttempts, CommitJud
 from harnesses.effects.effect import Confirmed, NotDone
 from harnesses.errors import HarnessMisuse
 from harnesses.features.agent_text import cut_list
-from harnesses.features.feature import Feature, Standing, TurnResult, Verdict
+from harnesses.features.feature import Feature, FeatureStatus, Standing, TurnResult, Verdict
 from harnesses.features.feature_record import Assignment, FeatureState, InitializerRequest
 from harnesses.features.feature_validators import OutcomeValidator, expect_features
 from harnesses.features.loop.feature_workplace import Ask, Once, Workplace
@@ -215,7 +215,10 @@ class RepositoryWorkplace(Workplace):
         return await self._opened.judging.judge(feature, result)
 
     async def recheck(self, state: FeatureState, feature: Feature, standing: Standing) -> Verdict:
-        return await self._opened.judging.judge_at(feature, _good(state), standing.accepted)
+        judging, good = self._opened.judging, _good(state)
+        if standing.status is FeatureStatus.BLOCKED:
+            return await judging.judge_blocked(feature, good, standing)
+        return await judging.judge_at(feature, good, standing.accepted)
 
     async def overtaken(self, state: FeatureState, result: TurnResult) -> Verdict | None:
         """Keep on its branch work based on a commit that, after a person's message, is no longer the last good one."""

@@ -7,7 +7,6 @@ and all other records whole. `store_summary.py` keeps copies for the next time.
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -17,6 +16,7 @@ from subprocess import DEVNULL
 import msgspec
 from attrs import asdict, frozen
 
+from harnesses.processes.cores import usable_cores
 from harnesses.processes.helper_process import helper_command
 from orchestrator.analysis.sources.duckdb_session import named, quoted
 from orchestrator.analysis.sources.source_reading import RECORD, among, from_body, is_text, listed, structure_of
@@ -141,7 +141,7 @@ def copy_records(path: Path, first: int, last: int, folder: Path, name: str) -> 
         name: what the names of the files begin with.
     """
     count = last - first + 1
-    processes = max(1, min(len(os.sched_getaffinity(0)), _MOST_PROCESSES, count // SHARE))
+    processes = max(1, min(usable_cores(), _MOST_PROCESSES, count // SHARE))
     bounds = [first + count * place // processes for place in range(processes + 1)]
     ranges = tuple(
         Range(begin, end - 1, *(str(folder / f"{name}-{begin}-{kind}.parquet") for kind in ("steps", "others")))

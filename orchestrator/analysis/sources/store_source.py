@@ -6,7 +6,6 @@ the last `seq` at the time of opening are not read; text is redacted.
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -15,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harnesses.processes.cores import usable_cores
 from harnesses.redaction.redactor import redact_text
 from orchestrator.analysis.sources.copied_columns import LEAST, STEP_FIELDS, Columns
 from orchestrator.analysis.sources.duckdb_session import cleaned, load_sqlite, named, quoted
@@ -83,7 +83,7 @@ class StoreSource:
         self._columns = self._kept.columns(self._first_seq, self._last_seq, is_kept=is_kept)
         if self._columns is None:
             return False
-        self._db.execute(f"SET threads = {len(os.sched_getaffinity(0))}")
+        self._db.execute(f"SET threads = {usable_cores()}")
         return True
 
     def own(self, kinds: Sequence[str], fields: Mapping[str, str]) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from harnesses.coding.candidate import LINK, Candidate, Change
 from harnesses.coding.workplace.coding_attempts import CommitJudging
-from harnesses.features.feature import Feature, TurnResult, Verdict
+from harnesses.features.feature import Feature, FeatureStatus, Standing, TurnResult, Verdict
 
 FEATURE = Feature("a", "a is there", steps=["look"])
 WORK = TurnResult(base="base", commit="commit", branch="harness/x/a/1")
@@ -92,6 +93,21 @@ async def test_confirmations_side_by_side_are_refused_by_the_first_that_fails_an
     says = SideBySide(passes=1)
     assert not (await judging(says=says).judge(FEATURE, WORK)).passed
     assert says.asked == [("commit", 1)]
+
+
+async def test_a_blocked_feature_passes_only_by_all_confirmations_of_a_validator_that_looks_at_it():
+    says, standing = Says(), Standing(feature_id="a", status=FeatureStatus.BLOCKED, last_failure="it failed")
+    verdict = await judging(says=says).judge_blocked(FEATURE, "good", standing)
+    assert (verdict.passed, verdict.commit, says.asked) == (True, "good", [("good", 1), ("good", 2), ("good", 3)])
+    assert not (await judging(says=Says(passes=1)).judge_blocked(FEATURE, "good", standing)).passed
+
+    same = Says()
+    same.depends_on_feature = False
+    verdict = await judging(says=same).judge_blocked(FEATURE, "good", standing)
+    assert (verdict.passed, same.asked) == (False, [])
+    assert verdict.evidence.startswith("it failed\nother work was accepted since")
+    again = await judging(says=same).judge_blocked(FEATURE, "good", evolve(standing, last_failure=verdict.evidence))
+    assert again.evidence == verdict.evidence
 
 
 @pytest.mark.parametrize(

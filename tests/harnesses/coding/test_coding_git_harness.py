@@ -9,6 +9,7 @@ import pytest
 from attrs import evolve
 
 from harnesses.coding.candidate import Candidate
+from harnesses.coding.validators import Command
 from harnesses.coding.workplace.coding_harness import CodingHarness
 from harnesses.coding.workspace import Workspace
 from harnesses.features.errors import InvalidRequest
@@ -79,7 +80,31 @@ async def test_a_feature_that_others_have_repaired_does_not_stay_blocked(tmp_pat
     end = await run_to_end(harness)
 
     assert (str(end.outcome), asked) == ("completed", ["one", "two"])
+    assert len([seen for seen in check.seen if seen.confirmation > 1]) >= 4
     assert "passes now, after other work" in " ".join(entry.summary for entry in harness.state.progress)
+
+
+async def test_a_feature_nobody_has_implemented_stays_blocked_although_a_validator_for_all_passes(tmp_path: Path) -> None:
+    user = make_repository(tmp_path / "user.git", bare=True)
+
+    def deed(assignment: Assignment, tree: Path) -> None:
+        (tree / "state").write_text("fail" if assignment.feature.id == "one" else "pass")
+
+    harness = CodingHarness(
+        user,
+        agent(deed),
+        features("one", "two"),
+        Command(["grep", "-q", "pass", "state"]),
+        workspace=tmp_path / "space",
+        health_check=NoHealthCheck(),
+        policy=RunPolicy(mode="unlimited_batch", fail_fast=FailFast(on_validation_failure=False)),
+    )
+
+    end = await run_to_end(harness)
+
+    assert str(end.outcome).startswith("blocked")
+    assert [str(standing.status) for standing in harness.state.standings] == ["blocked", "passed"]
+    assert "does not depend on the feature" in (harness.state.standings[0].last_failure or "")
 
 
 async def test_a_failed_try_is_left_on_its_branch_and_the_next_starts_clean(tmp_path: Path) -> None:
