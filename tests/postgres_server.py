@@ -10,6 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from glob import glob
 from itertools import count
 from pathlib import Path
@@ -107,8 +108,9 @@ class PostgresServer:
         return self.url.replace("/postgres", f"/{name}")
 
     def close(self) -> None:
-        """Stop the server and remove its folder."""
-        self._run("pg_ctl", "stop", "-D", self._data, "-m", "immediate", "-s")
+        """Kill the server and remove its folder."""
+        with suppress(FileNotFoundError):  # it has ended
+            self.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _run(self, program: str, *arguments: str) -> None:

@@ -98,8 +98,7 @@ def test_a_run_on_a_server_takes_orders_from_a_second_terminal(
     assert "orchestrator_info{run" in capsys.readouterr().out
     place, token = address.split("?token=")
     fleet = Request(f"{place}api/fleet", headers={"Authorization": f"Bearer {token}"})
-    with urlopen(fleet, timeout=20) as answer:
-        assert '"stopped"' in answer.read().decode()
+    wait_until(lambda: b'"stopped"' in urlopen(fleet, timeout=20).read())
     assert main(["kill-switch", "on", "--store", database]) == 0
     assert main(["stop", "two", "--store", database]) == 0
     assert program.wait(timeout=30) == 3
