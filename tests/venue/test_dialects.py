@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from string import ascii_letters, digits
 
 import pytest
 import trio
@@ -13,11 +14,12 @@ from harnesses.errors import HarnessMisuse
 from harnesses.trading.exchange import ccxt_broker
 from harnesses.trading.exchange.ccxt_broker import CcxtBroker
 from harnesses.trading.exchange.ccxt_client import CcxtClient, CcxtOptions
-from harnesses.trading.exchange.exchange_dialects import lacks, missing
+from harnesses.trading.exchange.exchange_dialects import dialect_of, lacks, missing
 from harnesses.trading.market.bars import Bar, MarketSlice
 from harnesses.trading.market.broker import BrokerUnavailable, OrderRefused
 from harnesses.trading.market.orders import OrderKind, OrderStatus, PlacedOrder, Side
 
+from .hostility import Hostility
 from .ordering import BTC, ETH, MOMENT, placed
 from .running import RunningVenue, closed
 from .spoken import SPOKEN, in_dialect
@@ -216,6 +218,67 @@ async def test_a_held_stop_that_nobody_answers_for_is_not_sent_twice_when_its_ba
     found = await broker.find(stop)
     assert [one[0] for one in venue.control("orders")] == [stop.client_id]
     assert (found and found.status, await broker.open_orders([BTC])) == (OrderStatus.FILLED, [])
+
+
+@pytest.mark.parametrize("reason", ["rate", "clock"])
+async def test_a_held_stop_that_is_not_taken_for_its_rate_is_still_held_and_sent_with_the_same_slice_again(
+    options: CcxtOptions, venue: RunningVenue, reason: str
+) -> None:
+    there = evolve(in_dialect(options, "okx", venue.url), patience_s=0.6)
+    broker = CcxtBroker("okx", there, stops="hold", max_wait_s=0.5)
+    stop = evolve(placed("stop", Side.SELL, kind=OrderKind.STOP, stop="45000.00"), client_id=broker.shape_id("stop"))
+    await broker.submit(stop)
+    if reason == "clock":
+        venue.hostile(Hostility(retry_after_s=0))
+        venue.query_fates("calm", *["broken"] * 50)
+    venue.fates("limited")
+
+    with pytest.raises(BrokerUnavailable, match="the stop is held until"):
+        await broker.observe(bars(1, "44999"))
+    venue.control("calm")
+    held = await broker.open_orders([BTC])
+    await broker.observe(bars(1, "44999"))
+
+    await closed(venue)
+    assert [one.client_id for one in held] == [stop.client_id]
+    assert [one[0] for one in venue.control("orders")] == [stop.client_id]
+    assert await broker.open_orders([BTC]) == []
+
+
+@pytest.mark.parametrize(("exchange", "days"), [("bybit", 730), ("okx", 90)], indirect=["exchange"])
+async def test_fills_and_orders_are_found_as_far_back_as_the_exchange_lists_them(
+    spoken: CcxtBroker, exchange: str, days: int, options: CcxtOptions, venue: RunningVenue
+) -> None:
+    orders = [named(spoken, placed(f"o-{number}", units="0.01")) for number in range(2)]
+    await spoken.submit(orders[0])
+    [first] = await spoken.fills([BTC], {})
+
+    def later(days: int) -> CcxtBroker:
+        venue.control("clock", jump_s=days * 86_400)
+        return CcxtBroker(exchange, in_dialect(options, exchange, venue.url))
+
+    await later(30).submit(orders[1])
+    broker = later(8)
+    found = await broker.find(orders[0])
+    [second] = await broker.fills([BTC], {BTC: first.fill_id})
+    asked = sum(venue.books()["fates"].values())
+    none = await broker.fills([BTC], {BTC: second.fill_id})
+
+    assert (found and found.status, second.client_id, none) == (OrderStatus.FILLED, orders[1].client_id, [])
+    assert sum(venue.books()["fates"].values()) <= asked + 2
+    assert [fill.fill_id for fill in await broker.fills([BTC], {})] == [first.fill_id, second.fill_id]
+    with pytest.raises(BrokerUnavailable, match=f"all that it lists of the past {days} days; .* and adopt its account"):
+        await later(days).fills([BTC], {BTC: second.fill_id})
+
+
+def test_what_is_said_of_a_client_id_is_what_is_taken() -> None:
+    dialect = dialect_of("bybit")
+
+    taken = {one for one in map(chr, range(128)) if dialect.takes_id(one)}
+
+    assert taken == {*ascii_letters, *digits, "-", "_"}
+    assert str(dialect.id_form) == "1 to 36 letters, digits, `-` and `_`"
+    assert [dialect.takes_id(id) for id in ("", "x" * 36, "x" * 37)] == [False, True, False]
 
 
 def test_what_cannot_be_had_at_an_exchange_is_a_line_each() -> None:

@@ -30,7 +30,7 @@ from harnesses.trading.exchange.ccxt_translation import (
     parse_report,
 )
 from harnesses.trading.exchange.exchange_dialects import PROVEN, Lookup, Pages, lacks, missing, undeclared
-from harnesses.trading.exchange.exchange_fills import executions_after
+from harnesses.trading.exchange.exchange_fills import Executions
 from harnesses.trading.exchange.held_stops import HeldStops
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import BrokerUnavailable, OrderRefused, VenueAccount
@@ -42,6 +42,10 @@ _PAGE = 1000
 _PAUSE_S = 0.05
 _EARLIER = timedelta(days=2)
 """How long before its order was placed a decision may seem to have been made: bars carry the time of their start."""
+
+
+class _NotTaken(OrderRefused):
+    """The venue has not accepted an order, but may accept it later."""
 
 
 class CcxtBroker:
@@ -85,6 +89,7 @@ class CcxtBroker:
         self._max_wait_s = max_wait_s
         self._sent: OrderedDict[str, float] = OrderedDict()
         """By client id, until when the venue may accept a sent order, in ms of the venue's clock."""
+        self._executions = Executions(self._client, self.name)
         self._client_ids: OrderedDict[tuple[str, str], str] = OrderedDict()
         """Client ids by symbol and the venue's order id."""
 
@@ -144,8 +149,10 @@ class CcxtBroker:
                     ) from error
                 self._sent.pop(placed.client_id, None)
                 pause_s = 1.0 if error.retry_after_s is None else error.retry_after_s
-                if error.verdict is Verdict.REFUSED or trio.current_time() + pause_s > deadline_s:
+                if error.verdict is Verdict.REFUSED:
                     raise OrderRefused(f"order {placed.client_id}: {self.name} refused it: {error.text}") from error
+                if trio.current_time() + pause_s > deadline_s:
+                    raise _NotTaken(f"order {placed.client_id}: {self.name} refused it: {error.text}") from error
                 # The order was certainly not accepted, so sending it again cannot place it twice.
                 await self._recover(error, pause_s)
             else:
@@ -222,6 +229,9 @@ class CcxtBroker:
 
         Args:
             again: whether it may have been sent before, so that it is sent only once that order has certainly lapsed.
+
+        Raises:
+            BrokerUnavailable: the exchange does not take it now; it is still held.
         """
         assert self._held is not None, "it is held"
         found = await self._query(placed.client_id, placed.order.symbol, placed)
@@ -231,6 +241,8 @@ class CcxtBroker:
         if found is None:
             try:
                 found = await self._place(evolve(placed, order=evolve(placed.order, kind=OrderKind.MARKET, stop_price=None)))
+            except _NotTaken as error:
+                raise BrokerUnavailable(f"{error}; the stop is held until {self.name} takes it") from error
             except OrderRefused as error:
                 return self._held.refuse(placed, str(error))
         self._held.release(placed.client_id)
@@ -249,8 +261,8 @@ class CcxtBroker:
         series: list[list[Fill]] = []
         for symbol in symbols:
             series.append([])
-            for raw in await executions_after(self._client, symbol, after.get(symbol), page=_PAGE, name=self.name):
-                client_id = await self._client_id(symbol, str(raw["order"]))
+            for raw in await self._executions.after(symbol, after.get(symbol), page=_PAGE):
+                client_id = await self._client_id(symbol, raw)
                 series[-1].append(parse_fill(raw, client_id, self._client.markets[symbol], self._dialect.mark))
         return in_order(series)
 
@@ -319,7 +331,7 @@ class CcxtBroker:
         try:
             await self._client.read_clock()
         except CallFailed as failed:
-            raise OrderRefused(f"{self.name} refused an order, and is out of reach since then: {error.text}") from failed
+            raise _NotTaken(f"{self.name} refused an order, and is out of reach since then: {error.text}") from failed
 
     async def _wait_until_lapsed(self, client_id: str) -> None:
         """Wait until the venue would no longer accept the order, whichever process sent it."""
@@ -370,13 +382,22 @@ class CcxtBroker:
             order: Raw = await self._ask("fetch_order", None, symbol, params={str(dialect.finding_id): client_id})
             return order
         if dialect.lookup is Lookup.LISTS:
-            # First the open ones: an order that is filled meanwhile is in the second list.
-            for method in ("fetch_open_orders", dialect.past):
-                for order in await self._ask(method, symbol, None, None, params={str(dialect.finding_id): client_id}):
-                    if order.get("clientOrderId") == client_id:
-                        return order
-            return None
+            return await self._look_up_in_lists(client_id, symbol, placed)
         return await self._search(client_id, symbol, placed)
+
+    async def _look_up_in_lists(self, client_id: str, symbol: str, placed: PlacedOrder | None) -> Raw | None:
+        """Return the order of a client id from the lists of open and of past orders, these back to its decision, if known."""
+        since_ms = 0.0 if placed is None else (placed.decided - _EARLIER).timestamp() * 1000
+        # First the open ones: an order that is filled meanwhile is in the second list.
+        lists: list[tuple[str, Raw]] = [("fetch_open_orders", {})]
+        lists += [(self._dialect.past, window) for window in self._dialect.windows(self._client.now_ms(), since_ms)]
+        for method, window in lists:
+            params = {str(self._dialect.finding_id): client_id, **window}
+            for order in await self._ask(method, symbol, None, None, params=params):
+                if order.get("clientOrderId") == client_id:
+                    found: Raw = order
+                    return found
+        return None
 
     async def _search(self, client_id: str, symbol: str, placed: PlacedOrder | None) -> Raw | None:
         """Return the order of a client id among all orders since it was decided, of the last days if that is not known."""
@@ -397,29 +418,20 @@ class CcxtBroker:
             if not cursor:
                 return None
 
-    async def _client_id(self, symbol: str, venue_id: str) -> str:
-        """Return the client id of an order, which the venue's executions do not contain."""
+    async def _client_id(self, symbol: str, execution: Raw) -> str:
+        """Return the client id of the order of an execution."""
+        if self._dialect.names_order is not None:
+            return str(execution["info"].get(self._dialect.names_order) or "")
+        venue_id = str(execution["order"])
         if (symbol, venue_id) not in self._client_ids and self._dialect.pages is Pages.FROM_ID:
             # Fetch the later orders too, because the caller asks for the following fills next.
             page = await self._certainly("orders", "fetch_orders", symbol, None, _PAGE, params={"orderId": venue_id})
             for raw in page:
                 self._noted(parse_report(raw))
         if (symbol, venue_id) not in self._client_ids:
-            raw = await self._order_of(symbol, venue_id)
+            raw = await self._certainly("order of a fill", "fetch_order", venue_id, symbol)
             self._noted(evolve(parse_report(raw), venue_id=venue_id, symbol=symbol))
         return self._client_ids[symbol, venue_id]
-
-    async def _order_of(self, symbol: str, venue_id: str) -> Raw:
-        """Return ccxt's order of one of the venue's own ids."""
-        own_id = self._dialect.own_id
-        if own_id is None:
-            order: Raw = await self._certainly("order of a fill", "fetch_order", venue_id, symbol)
-            return order
-        for method in (self._dialect.past, "fetch_open_orders"):
-            for order in await self._certainly("order of a fill", method, symbol, None, None, params={own_id: venue_id}):
-                if str(order["id"]) == venue_id:
-                    return order
-        raise BrokerUnavailable(f"{self.name} does not report the order {venue_id} of a fill of {symbol}; ask again later")
 
     def _noted(self, report: OrderReport) -> OrderReport:
         """Remember the client id of the report's order, and return the report."""

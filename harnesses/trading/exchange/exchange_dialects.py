@@ -20,7 +20,7 @@ after `recv_window_s` there as well.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from hashlib import blake2b
@@ -32,18 +32,21 @@ from attrs import field, frozen
 from harnesses.trading.market.orders import OrderKind
 
 Raw = Mapping[str, Any]
+DAY_MS = 86_400_000
+_OVERLAP_MS = 3_600_000
+"""By how much two windows of time overlap."""
 
 
 class IdForm(StrEnum):
     """The form of a client order id."""
 
-    PLAIN = "at most 36 letters, digits and `-`"
+    PLAIN = "1 to 36 letters, digits, `-` and `_`"
     UUID = "a UUID"
-    ALPHANUMERIC = "at most 32 letters and digits"
+    ALPHANUMERIC = "1 to 32 letters and digits"
 
 
 _FORMS = {
-    IdForm.PLAIN: re.compile(r"[A-Za-z0-9_.-]{1,36}"),
+    IdForm.PLAIN: re.compile(r"[A-Za-z0-9_-]{1,36}"),
     IdForm.UUID: re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
     IdForm.ALPHANUMERIC: re.compile(r"[A-Za-z0-9]{1,32}"),
 }
@@ -90,8 +93,8 @@ class Dialect:
     lookup: Lookup = Lookup.QUERY
     past: str = "fetch_closed_orders"
     """ccxt's method for the list of past orders."""
-    own_id: str | None = None
-    """ccxt's parameter for the exchange's own id in these lists; None if `fetch_order` takes it."""
+    names_order: str | None = None
+    """The exchange's field for the client id of the order in an execution; None if the order is to be asked for by its id."""
     extra: Raw = field(factory=dict[str, Any])
     """ccxt's further parameters of a purchase at the market price, so that its units are those of the base."""
     always: Raw = field(factory=dict[str, Any])
@@ -109,6 +112,10 @@ class Dialect:
     pages: Pages = Pages.LAST
     page: int = 1000
     """Executions in a page."""
+    window_days: int | None = None
+    """The longest time for which executions and past orders are listed at once, the latest if none is named; None: any."""
+    history_days: int | None = None
+    """For how long the exchange lists executions; None if for ever."""
     mark: str = ""
     """Put before the id of a fill, where ids that are numbers do not increase."""
     answers_id: bool = True
@@ -139,6 +146,20 @@ class Dialect:
     def window_s(self, wanted_s: float) -> float:
         """Return for how many seconds a request is valid, if `wanted_s` are wanted."""
         return min(max(wanted_s, self.shortest_s), self.longest_s)
+
+    def windows(self, now_ms: float, since_ms: float) -> Iterator[Raw]:
+        """Return the parameters that ask for a list from now back to a time, or as far back as it goes: the latest first."""
+        yield {}
+        if self.window_days is None:
+            return
+        length_ms, oldest_ms = self.window_days * DAY_MS, int(since_ms)
+        if self.history_days is not None:
+            oldest_ms = max(oldest_ms, int(now_ms) - self.history_days * DAY_MS + _OVERLAP_MS)
+        start_ms = int(now_ms) - length_ms
+        while start_ms > oldest_ms:
+            end_ms = start_ms + _OVERLAP_MS
+            start_ms = max(end_ms - length_ms, oldest_ms)
+            yield {"startTime": start_ms, "endTime": end_ms}
 
     def market_purchase(self, units: str) -> Raw:
         """Return ccxt's further parameters of a purchase of so many units at the market price."""
@@ -211,6 +232,8 @@ _DIALECTS = (
         longest_s=30.0,
         pages=Pages.BILL,
         page=100,
+        # https://www.okx.com/docs-v5, "Get transaction details (last 3 months)".
+        history_days=90,
         asks_currencies=False,
         proven=True,
     ),
@@ -219,13 +242,16 @@ _DIALECTS = (
         finding_id="orderLinkId",
         lookup=Lookup.LISTS,
         past="fetch_canceled_and_closed_orders",
-        own_id="orderId",
         extra={"marketUnit": "baseCoin"},
         unified_only=True,
         stop=None,
         expiry=Expiry.HEADER,
         pages=Pages.CURSOR,
         page=100,
+        # https://bybit-exchange.github.io/docs/v5/order/execution and order-list.
+        names_order="orderLinkId",
+        window_days=7,
+        history_days=730,
         mark="t",
         asks_currencies=False,
         proven=True,

@@ -1,4 +1,6 @@
-"""Bybit's words. Signed with a time and a receive window; open and past orders are two lists; ids do not increase.
+"""Bybit's words. Signed with a time and a receive window; open and past orders are two lists, of seven days at once.
+
+Ids do not increase.
 
 Source: https://bybit-exchange.github.io/docs/v5/order/create-order and its neighbours.
 """
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import math
 import re
 
 from ..books import Order, Trade, VenueError
@@ -22,6 +25,8 @@ _STATUS = {
     "EXPIRED": "Cancelled",
 }
 _AHEAD_MS = 1000
+_WEEK_MS = 7 * 86_400_000
+_KEPT_MS = 730 * 86_400_000
 
 
 def answer(counter: Counter, request: Request) -> object:
@@ -91,8 +96,26 @@ def _cancel(counter: Counter, fields: Json) -> Json:
     return {"orderId": _order_id(found[0]), "orderLinkId": fields["orderLinkId"]}
 
 
+def _span(counter: Counter, fields: Json) -> tuple[float, float]:
+    """Return from when until when a list is asked for: at most seven days, the last ones if it does not say."""
+    start, end = (float(fields.get(name, "nan")) for name in ("startTime", "endTime"))
+    if "startTime" not in fields:
+        start = (end if "endTime" in fields else counter.now_ms) - _WEEK_MS
+        end = end if "endTime" in fields else math.inf
+    elif "endTime" not in fields:
+        end = start + _WEEK_MS
+    elif end - start > _WEEK_MS:
+        raise VenueError(10001, "The time range between startTime and endTime cannot exceed 7 days.")
+    if start < counter.now_ms - _KEPT_MS:
+        raise VenueError(10001, "Can't query earlier than 2 years")
+    return start, end
+
+
 def _orders(counter: Counter, fields: Json, *, open: bool) -> Json:
     orders = counter.orders(SYMBOLS[fields["symbol"]], open=open)
+    if not open:
+        first, last = _span(counter, fields)
+        orders = [one for one in orders if first <= one.time_ms <= last]
     if "orderLinkId" in fields:
         orders = find(orders, fields["orderLinkId"])
     if "orderId" in fields:
@@ -101,7 +124,9 @@ def _orders(counter: Counter, fields: Json, *, open: bool) -> Json:
 
 
 def _executions(counter: Counter, fields: Json) -> Json:
-    trades, first = counter.trades(SYMBOLS[fields["symbol"]]), int(fields.get("cursor") or 0)
+    earliest, latest = _span(counter, fields)
+    trades = [one for one in counter.trades(SYMBOLS[fields["symbol"]]) if earliest <= one.time_ms <= latest]
+    first = int(fields.get("cursor") or 0)
     until = first + min(int(fields.get("limit", 50)), 100)
     rows = [_trade(counter, one) for one in trades[first:until]]
     return {"category": "spot", "list": rows, "nextPageCursor": str(until) if until < len(trades) else ""}

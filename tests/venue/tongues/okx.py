@@ -24,6 +24,7 @@ _STATUS = {
     "EXPIRED": "canceled",
 }
 _VALID_MS = 30_000
+_KEPT_MS = 90 * 86_400_000
 
 
 def answer(counter: Counter, request: Request) -> object:
@@ -102,7 +103,8 @@ def _pending(counter: Counter, fields: Json) -> list[Json]:
 
 
 def _fills(counter: Counter, fields: Json) -> list[Json]:
-    trades = [one for one in counter.trades(_symbol(fields["instId"])) if one.id < int(fields.get("after", 10**18))]
+    every = [one for one in counter.trades(_symbol(fields["instId"])) if one.time_ms >= counter.now_ms - _KEPT_MS]
+    trades = [one for one in every if one.id < int(fields.get("after", 10**18))]
     return [_trade(counter, one) for one in trades[: min(int(fields.get("limit", 100)), 100)]]
 
 
