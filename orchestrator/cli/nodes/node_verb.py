@@ -19,7 +19,8 @@ from orchestrator.cli.verb_options import USUAL, Common, Seconds, Words
 from orchestrator.errors import UsageError
 from orchestrator.nodes.fleet_members import Fleet, load_fleet
 from orchestrator.nodes.run_node import run_node
-from orchestrator.store.postgres.postgres_address import is_postgres_url, shown_url
+from orchestrator.store.places.store_location import server_at
+from orchestrator.store.postgres.postgres_address import is_postgres_url
 
 
 def node(
@@ -57,14 +58,22 @@ def node(
     store = common.store or os.environ.get("ORCHESTRATOR_STORE")
     if not is_postgres_url(store):
         raise UsageError(f"node: --store: expected postgresql://…, which several machines reach, got {store or 'nothing'}")
+    server = server_at(store)
     if (file is None) == (factory is None):
         raise UsageError("node: expected a run file or --factory MODULE:FUNCTION, and not both; give one")
     keep_talking()
-    members, options = _members(file, factory, store)
+    members, options = _members(file, factory)
     if lease is not None:
         options["lease_s"] = lease
-    say(f"recording in {shown_url(store)}; {len(members.members)} harnesses of fleet {fleet}, {members.digest}")
-    named: dict[str, Any] = {"store": store, "fleet": fleet, "name": name, "labels": label, "cpus": cpus, "drain_s": drain}
+    say(f"recording in {server.location}; {len(members.members)} harnesses of fleet {fleet}, {members.digest}")
+    named: dict[str, Any] = {
+        "store": server.address,
+        "fleet": fleet,
+        "name": name,
+        "labels": label,
+        "cpus": cpus,
+        "drain_s": drain,
+    }
     try:
         trio.run(_run, partial(run_node, members, **named, **options))
     finally:
@@ -72,13 +81,13 @@ def node(
     return ExitCode.OK
 
 
-def _members(file: Path | None, factory: str | None, store: str) -> tuple[Fleet, dict[str, Any]]:
+def _members(file: Path | None, factory: str | None) -> tuple[Fleet, dict[str, Any]]:
     """Return the harnesses, and what the file says of all of them."""
     if file is None:
         find_modules_in(Path.cwd())
         return load_fleet(str(factory)), {}
     find_modules_in(file.parent, Path.cwd())
-    members, kept = read_fleet(file, store)
+    members, kept = read_fleet(file)
     if kept.read.alerts:
         say("alerts of the file are not told by nodes: run `orchestrator notify` beside them")
     return members, {key: value for key, value in kept.read.options.items() if key != "drain_s"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -13,14 +12,16 @@ from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.verb_options import USUAL, Common, Words, print_all
 from orchestrator.errors import UsageError
-from orchestrator.store.postgres.postgres_address import Address, is_postgres_url, shown_url, split_schema
-from orchestrator.store.postgres.postgres_nodes import HarnessPlace, NodeRow, NodeTable
-from orchestrator.store.postgres.postgres_reader import PostgresReader
+from orchestrator.store.places.store_location import server_at
+from orchestrator.store.postgres.postgres_address import Address, is_postgres_url
+from orchestrator.store.postgres.postgres_connection import limited
+from orchestrator.store.postgres.postgres_nodes import HarnessPlace, NodeRow, read_nodes, read_places
+from orchestrator.store.postgres.postgres_setup import check_version
 from orchestrator.text.terminal_text import one_line
 from orchestrator.text.value_lines import columns, json_line
 
 _HEAD = ("FLEET", "NODE", "STATE", "LEASE", "CPUS", "LABELS", "HARNESSES", "FILE")
-_WAIT_S = 10.0
+_WAIT_S = 5.0
 
 
 def nodes(*, fleet: Annotated[Words | None, Parameter(metavar="NAME")] = None, common: Common = USUAL) -> int:
@@ -35,23 +36,15 @@ def nodes(*, fleet: Annotated[Words | None, Parameter(metavar="NAME")] = None, c
     store = common.store or os.environ.get("ORCHESTRATOR_STORE")
     if not is_postgres_url(store):
         raise UsageError(f"nodes: --store: expected postgresql://…, got {store or 'nothing'}; only such a store has nodes")
-    with closing(_Reading(store)) as reading:
-        found, places = reading.table.nodes(fleet), reading.table.places()
+    server = server_at(store)
+    address = Address(server.url, server.schema, _WAIT_S)
+    with limited(address, _WAIT_S) as db:
+        check_version(db, address)
+        found, places = read_nodes(db, fleet), read_places(db)
     lines = [*_json_lines(found, places)] if common.json else [*_lines(found, places)]
     if not print_all(lines):
-        streams.say(f"{shown_url(store)} has no node")
+        streams.say(f"{server.location} has no node")
     return ExitCode.OK
-
-
-class _Reading:
-    """The table of nodes of a store, which is only read."""
-
-    def __init__(self, store: str) -> None:
-        self._reader = PostgresReader(Address(*split_schema(store), _WAIT_S))
-        self.table = NodeTable(self._reader)
-
-    def close(self) -> None:
-        self._reader.close_readers()
 
 
 def _state(node: NodeRow) -> str:

@@ -95,6 +95,16 @@ def _node_of(row: Any) -> NodeRow:
     )
 
 
+def read_nodes(db: Database, fleet: str | None = None) -> list[NodeRow]:
+    """Return the nodes of one fleet, or of all, those of the last day that were lost too."""
+    return [_node_of(row) for row in db.rows(_NODES, (fleet, fleet))]
+
+
+def read_places(db: Database) -> list[HarnessPlace]:
+    """Return where each harness of the store is."""
+    return _places(db.row(_HARNESSES)[0])
+
+
 @frozen(eq=False)
 class NodeTable:
     """The nodes of a store, and where its harnesses are. Each method is one question to the server, and blocks.
@@ -107,17 +117,17 @@ class NodeTable:
 
     def nodes(self, fleet: str | None = None) -> list[NodeRow]:
         """Return the nodes of one fleet, or of all, those of the last day that were lost too."""
-        return self._store.read(lambda db: [_node_of(row) for row in db.rows(_NODES, (fleet, fleet))])
+        return self._store.read(lambda db: read_nodes(db, fleet))
 
     def places(self) -> list[HarnessPlace]:
         """Return where each harness of the store is."""
-        return self._store.read(lambda db: _places(db.row(_HARNESSES)[0]))
+        return self._store.read(read_places)
 
     def look(self, fleet: str) -> tuple[list[NodeRow], list[HarnessPlace]]:
         """Return the nodes of a fleet and where the harnesses are, as of one moment."""
 
         def work(db: Database) -> tuple[list[NodeRow], list[HarnessPlace]]:
-            return [_node_of(row) for row in db.rows(_NODES, (fleet, fleet))], _places(db.row(_HARNESSES)[0])
+            return read_nodes(db, fleet), read_places(db)
 
         return self._store.read(work, whole=True)
 

@@ -1,0 +1,92 @@
+"""The verbs of fleets refuse what they cannot do in a line, and never wait for ever."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from orchestrator import PostgresStore
+from orchestrator.cli import main
+from orchestrator.cli.nodes import nodes_verb
+from orchestrator.cli.nodes.node_file import read_fleet
+from orchestrator.errors import UsageError
+from orchestrator.store.postgres.postgres_nodes import NodeTable
+from orchestrator.store.postgres.postgres_schema import AS_JSON, SCHEMA
+from tests.orchestrator.store.postgres.cut_off import Proxy
+from tests.postgres_server import PostgresServer
+
+Captured = pytest.CaptureFixture[str]
+_ADDRESS = "postgresql://me:pa55@127.0.0.1:1/x"
+_TRADING = """
+[[harness]]
+name = "desk"
+trading = { feed = { files = { A = "bars.csv" } }, strategy = "cross"%s }
+"""
+_BARS = "date,open,high,low,close,volume\n" + "".join(f"2024-01-0{day},1,1,1,1,100\n" for day in range(1, 8))
+
+
+@pytest.mark.parametrize("words", [["nodes"], ["node", "--fleet", "desk", "--factory", "nowhere:none"]])
+def test_a_password_in_the_address_is_refused(words: list[str], capsys: Captured) -> None:
+    assert main([*words, "--store", _ADDRESS]) == 2
+    said = capsys.readouterr().err
+    assert "without a password" in said
+    assert "pa55" not in said
+
+
+def test_nodes_are_shown_from_a_store_of_this_release_only(server: PostgresServer, capsys: Captured) -> None:
+    database = server.new_database()
+
+    assert main(["nodes", "--store", database]) == 2
+    assert "has no store in schema 'orchestrator'" in capsys.readouterr().err
+
+    with psycopg.connect(database, autocommit=True) as db:
+        db.execute("CREATE SCHEMA orchestrator")
+        db.execute(f"SET search_path = orchestrator; {SCHEMA} {AS_JSON}".encode())
+    assert main(["nodes", "--store", database]) == 2
+    assert "has schema version 1: expected 2" in capsys.readouterr().err
+
+    with closing(PostgresStore(database)) as store:
+        NodeTable(store).join("desk", "red", store.run, ["git"], 1, "file")
+        assert main(["nodes", "--json", "--store", database]) == 0
+    (shown,) = capsys.readouterr().out.splitlines()
+    assert {"node": "red", "state": "alive", "labels": ["git"]}.items() <= json.loads(shown).items()
+
+
+def test_nodes_do_not_wait_for_a_silent_server(
+    server: PostgresServer, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Silent from the start, and once it is connected."""
+    monkeypatch.setattr(nodes_verb, "_WAIT_S", 0.3)
+    proxy = Proxy(server.port)
+    try:
+        address = server.url.replace(str(server.port), str(proxy.port))
+        proxy.freeze()
+        assert main(["nodes", "--store", address]) == 2
+        assert "cannot be reached" in capsys.readouterr().err
+        proxy.thaw()
+        monkeypatch.setattr(nodes_verb, "check_version", partial(_freeze, proxy))
+        assert main(["nodes", "--store", address]) == 2
+        assert "cannot be reached" in capsys.readouterr().err
+    finally:
+        proxy.end()
+
+
+def _freeze(proxy: Proxy, *_: object) -> None:
+    proxy.freeze()
+
+
+@pytest.mark.parametrize("broker", ["", ", broker = 'paper'", ", broker = { paper = true }"])
+def test_paper_trading_with_books_on_one_machine_is_refused(broker: str, tmp_path: Path) -> None:
+    (tmp_path / "bars.csv").write_text(_BARS)
+    (tmp_path / "run.toml").write_text(_TRADING % broker)
+    with pytest.raises(UsageError, match="books that every node of the fleet reaches"):
+        read_fleet(tmp_path / "run.toml")
+
+    (tmp_path / "run.toml").write_text(_TRADING % ", broker = { paper = true, path = 'books.db' }")
+    assert set(read_fleet(tmp_path / "run.toml")[0].members) == {"desk"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bars.csv", "run.toml"]
