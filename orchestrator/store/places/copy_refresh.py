@@ -1,8 +1,11 @@
 """Bringing the local copy of a store on PostgreSQL up to date: what was committed since is added to it.
 
 Records, messages, approvals and versions are added by `seq`, which has no gaps and is in the order of commits; of harnesses,
-pools, reservations and waiting messages, what has changed is written again. All of it is as of one moment, in one transaction.
+pools, reservations and waiting messages, what has changed is written again. All of it is as of one moment, in one transaction;
+if there is much, such as at the first time, it is several, each with the next records, and one that fails leaves those before.
 If the store on the server is another one than before, or was put back to an earlier moment, the copy is made anew.
+
+The transaction on the server has ended when the copy is indexed and committed: the server ends one that is idle for long.
 """
 
 from __future__ import annotations
@@ -11,12 +14,14 @@ import os
 import threading
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from orchestrator.errors import StoreBusy, StoreCorrupt, StoreUnusable
+from harnesses.files.safe_files import draft_of
+from orchestrator.errors import StoreBusy, StoreCorrupt, StoreError, StoreUnusable
 from orchestrator.kill_switch import KillSwitch
 from orchestrator.store.file.schema import INDEX_NEW
 from orchestrator.store.file.schema import VERSION as FILE_VERSION
@@ -28,11 +33,19 @@ from orchestrator.store.postgres.postgres_connection import LimitedDatabase, arr
 from orchestrator.store.postgres.postgres_setup import check_version
 from orchestrator.store.postgres.postgres_switch import fields_of, read_switches
 from orchestrator.store.sqlite.sqlite_file import is_database, open_writer
+from orchestrator.store.sqlite.sqlite_file import translated as file_translated
 
 WAIT_S = 5.0
 """Seconds for connecting, and for each answer."""
 _BUSY_S = 10.0
 _PAGE = 2000
+"""Most rows that are read at once."""
+_PAGE_BYTES = 250_000
+"""Most bytes that are read at once, if it is more than one row: what a slow connection brings in a second or two."""
+_SLOWEST = 100_000
+"""Bytes a second: an answer of this size may take a second longer."""
+_PAGES = 40
+"""Pages of records in one transaction."""
 _INDEX_FROM = 1000
 """Records that are searched rather than indexed."""
 _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -42,14 +55,19 @@ SELECT m.store, m.ownership, (SELECT coalesce(max(seq), 0) FROM records), (SELEC
 FROM meta m
 """
 """Equal while nothing has changed."""
-_BY_SEQ = {
-    "records": "seq, harness, epoch, attempt, step, time_us, body, kind, state",
-    "mailbox": "seq, harness, sender, body, consumed_step, id, kind, type, deadline_us",
-    "approval_index": "seq, id, harness, digest",
-}
-_VERSIONS = "harness, step, version, seq"
-_MADE = "id, name, initial_state"
 _CHANGING = "class, owner, epoch, status, attempt, supervision, event, time_us, mailbox_limit"
+_PAGED = {
+    "records": (
+        "seq, harness, epoch, attempt, step, time_us, body, kind, state",
+        "octet_length(body) + coalesce(octet_length(state), 0)",
+    ),
+    "mailbox": ("seq, harness, sender, body, consumed_step, id, kind, type, deadline_us", "octet_length(body)"),
+    "approval_index": ("seq, id, harness, digest", "100"),
+    "harnesses": (f"id, name, initial_state, {_CHANGING}", "octet_length(initial_state) + octet_length(event)"),
+}
+"""Columns of the tables to which rows are only added, the first of which counts them; and about how many bytes a row is."""
+_NEWEST_ID = 2**31 - 1
+_VERSIONS = "harness, step, version, seq"
 _POOLS = "pool, limits, spent, reserved, time_us"
 _RESERVATIONS = "id, harness, epoch, attempt, step, pools, amounts"
 _CLAIMS = """
@@ -57,8 +75,7 @@ SELECT c.harness, c.epoch, c.run FROM claims c
 JOIN unnest(%s::integer[], %s::integer[]) AS known (harness, epoch) ON c.harness = known.harness AND c.epoch > known.epoch
 """
 _ALL = (
-    *_BY_SEQ,
-    "harnesses",
+    *_PAGED,
     "claims",
     "state_versions",
     "pools",
@@ -87,8 +104,9 @@ class CopyRefresh:
 
         Raises:
             StoreUnusable: the server does not answer, or has no store there.
+            StoreError: the copy cannot be written.
         """
-        with self._lock, translated(self._server.location):
+        with self._lock, translated(self._server.location), _disk_translated(self._path):
             try:
                 db = self._connect()
                 if not self._is_current(db):
@@ -131,39 +149,49 @@ class CopyRefresh:
             return []
 
     def _take_over(self, db: LimitedDatabase) -> None:
-        with db.transaction(_SNAPSHOT):
-            moment = db.row(_MOMENT)
-            state, is_same = [FILE_VERSION, *moment], moment[0] in self._read_state()[1:2]
-            try:
-                self._write(db, moment[1], is_same=is_same)
-            except (StoreCorrupt, StoreUnusable) as error:
-                if isinstance(error, StoreUnusable) and is_database(self._path):
-                    raise
-                self._remove()
-                db.execute("CLOSE ALL")
-                self._write(db, moment[1], is_same=False)
-            switches = read_switches(db)
-        self._keep_switches(switches)
-        note_living(self._path, moment[4])
-        self._state.write_bytes(msgspec.json.encode(state))
+        try:
+            self._catch_up(db)
+        except (StoreCorrupt, StoreUnusable) as error:
+            if isinstance(error, StoreUnusable) and is_database(self._path):
+                raise
+            self._remove()
+            self._catch_up(db)
 
-    def _write(self, db: LimitedDatabase, ownership: int, *, is_same: bool) -> None:
-        with closing(open_writer(self._path, _BUSY_S)) as copy, copy.writing():
-            (known,) = copy.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()
-            if not is_same or not _continues(db, copy, known):
-                for table in _ALL:
-                    copy.execute(f"DELETE FROM {table}")
-                copy.execute("UPDATE meta SET indexed_seq = 0")
-                remove_summary(self._path)
-                known = 0
-            _add_harnesses(db, copy, known)
-            _consume(db, copy)
-            for table, columns in _BY_SEQ.items():
-                _insert(copy, table, columns, _pages(db, table, columns, known))
-            _replace(db, copy, "pools", _POOLS)
-            _replace(db, copy, "open_reservations", _RESERVATIONS)
+    def _catch_up(self, db: LimitedDatabase) -> None:
+        with file_translated(str(self._path)), closing(open_writer(self._path, _BUSY_S)) as copy:
+            while not self._add(db, copy):
+                pass
+
+    def _add(self, db: LimitedDatabase, copy: Connection) -> bool:
+        """Add what was committed since, or as much of it as one transaction has; return whether it was all."""
+        with copy.writing():
+            (store,) = db.row("SELECT store FROM meta")
+            known = self._known(db, copy, store)
+            with db.transaction(_SNAPSHOT):
+                moment, switches = db.row(_MOMENT), read_switches(db)
+                if moment[0] != store or not _continues(db, copy, known):
+                    raise StoreBusy(f"{self._server.location} was replaced while it was copied: expected one store; try again")
+                upto = _add_rows(db, copy, known, moment[2])
             _index(copy)
-            copy.execute("UPDATE meta SET ownership = ?", (ownership,))
+            copy.execute("UPDATE meta SET ownership = ?", (moment[1],))
+        is_all = upto >= int(moment[2])
+        if is_all:
+            self._keep_switches(switches)
+            note_living(self._path, moment[4])
+        with draft_of(self._state, mode=0o600) as file:
+            file.write(msgspec.json.encode([FILE_VERSION, *(moment if is_all else [store])]))
+        return is_all
+
+    def _known(self, db: LimitedDatabase, copy: Connection, store: str) -> int:
+        """Return the `seq` up to which the copy is the store's, after emptying a copy that is of another one."""
+        (known,) = copy.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()
+        if store in self._read_state()[1:2] and _continues(db, copy, known):
+            return int(known)
+        for table in _ALL:
+            copy.execute(f"DELETE FROM {table}")
+        copy.execute("UPDATE meta SET indexed_seq = 0")
+        remove_summary(self._path)
+        return 0
 
     def _remove(self) -> None:
         """Remove a copy that cannot be used, such as one that a full disk has left."""
@@ -182,18 +210,54 @@ class CopyRefresh:
                 beside.put_on(name, **said)
 
 
+@contextmanager
+def _disk_translated(path: Path) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"{path} cannot be brought up to date: {error}; check its disk and folder") from error
+
+
 def _continues(db: LimitedDatabase, copy: Connection, known: int) -> bool:
     """Return whether the last record of the copy is still that of the server."""
     return not known or db.row(f"{_AT}%s", (known,)) == copy.execute(f"{_AT}?", (known,)).fetchone()
 
 
-def _pages(db: LimitedDatabase, table: str, columns: str, known: int) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a table with a later `seq`, read a page at a time."""
-    db.execute(f"DECLARE new_{table} NO SCROLL CURSOR FOR SELECT {columns} FROM {table} WHERE seq > {known} ORDER BY seq")
-    while page := db.rows(f"FETCH {_PAGE} FROM new_{table}"):
-        yield from page
-        if len(page) < _PAGE:
+def _add_rows(db: LimitedDatabase, copy: Connection, known: int, newest: int) -> int:
+    """Add what comes after the record `known`, and return the `seq` of the last record added: `newest`, or an earlier one."""
+    upto = known
+    _consume(db, copy)
+    for last, page in islice(pages(db, "records", known, newest), _PAGES):
+        _insert(copy, "records", _PAGED["records"][0], page)
+        upto = last
+    for table in ("mailbox", "approval_index"):
+        for _, page in pages(db, table, known, upto):
+            _insert(copy, table, _PAGED[table][0], page)
+    _add_harnesses(db, copy, known, upto)
+    _replace(db, copy, "pools", _POOLS)
+    _replace(db, copy, "open_reservations", _RESERVATIONS)
+    return upto
+
+
+def pages(db: LimitedDatabase, table: str, after: int, upto: int) -> Iterator[tuple[int, list[Any]]]:
+    """Yield the rows of a table from `after` to `upto`, a page at a time, each with the number of its last row."""
+    columns, size = _PAGED[table]
+    number = columns.partition(",")[0]
+    between = f"FROM {table} WHERE {number} > %s AND {number} <= %s ORDER BY {number}"
+    ending = f"""
+    SELECT max({number}), max(total)::bigint
+    FROM (SELECT {number}, bytes, sum(bytes) OVER (ORDER BY {number}) AS total
+          FROM (SELECT {number}, {size} AS bytes {between} LIMIT {_PAGE}) AS next) AS summed
+    WHERE total <= {_PAGE_BYTES} OR total = bytes
+    """
+    while after < upto:
+        last, count = db.row(ending, (after, upto))
+        if last is None:
             return
+        with db.waiting_longer(count / _SLOWEST):
+            page = db.rows(f"SELECT {columns} {between}", (after, last))
+        yield last, page
+        after = last
 
 
 def _insert(copy: Connection, table: str, columns: str, rows: Iterable[Sequence[Any]]) -> None:
@@ -201,19 +265,18 @@ def _insert(copy: Connection, table: str, columns: str, rows: Iterable[Sequence[
     copy.executemany(f"INSERT INTO {table} ({columns}) VALUES ({places})", rows)
 
 
-def _add_harnesses(db: LimitedDatabase, copy: Connection, known: int) -> None:
+def _add_harnesses(db: LimitedDatabase, copy: Connection, known: int, upto: int) -> None:
     """Add new harnesses, with the versions of their states, and write again what has changed of the others."""
     (last,) = copy.execute("SELECT coalesce(max(id), 0) FROM harnesses").fetchone()
-    made = db.rows(f"SELECT {_MADE}, {_CHANGING} FROM harnesses WHERE id > %s ORDER BY id", (last,))
     before = {row[0]: row for row in copy.execute(f"SELECT id, {_CHANGING} FROM harnesses")}
     rows = db.rows(f"SELECT id, {_CHANGING} FROM harnesses WHERE id <= %s", (last,))
     changed = [row for row in rows if tuple(row) != before.get(row[0])]
-    epochs = {row[0]: before[row[0]][3] for row in changed if row[3] != before[row[0]][3]} | dict.fromkeys(
-        (row[0] for row in made), 0
-    )
+    epochs = {row[0]: before[row[0]][3] for row in changed if row[3] != before[row[0]][3]}
     assigned = ", ".join(f"{column} = ?" for column in _CHANGING.split(", "))
     copy.executemany(f"UPDATE harnesses SET {assigned} WHERE id = ?", [(*row[1:], row[0]) for row in changed])
-    _insert(copy, "harnesses", f"{_MADE}, {_CHANGING}", made)
+    for _, page in pages(db, "harnesses", last, _NEWEST_ID):
+        _insert(copy, "harnesses", _PAGED["harnesses"][0], page)
+        epochs |= dict.fromkeys((row[0] for row in page), 0)
     if epochs:
         found = db.rows(_CLAIMS, (array([*epochs]), array([*epochs.values()])))
         _insert(copy, "claims", "harness, epoch, run", found)
@@ -221,7 +284,7 @@ def _add_harnesses(db: LimitedDatabase, copy: Connection, known: int) -> None:
         copy,
         "state_versions",
         _VERSIONS,
-        db.rows(f"SELECT {_VERSIONS} FROM state_versions WHERE seq > %s OR harness > %s", (known, last)),
+        db.rows(f"SELECT {_VERSIONS} FROM state_versions WHERE seq <= %s AND (seq > %s OR harness > %s)", (upto, known, last)),
     )
 
 

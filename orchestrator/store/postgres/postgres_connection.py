@@ -122,6 +122,15 @@ class LimitedDatabase(Database):
         finally:
             timer.cancel()
 
+    @contextmanager
+    def waiting_longer(self, more_s: float) -> Generator[None]:
+        """Allow more time for each answer within the block, such as a large one."""
+        before, self._wait_s = self._wait_s, self._wait_s + more_s
+        try:
+            yield
+        finally:
+            self._wait_s = before
+
 
 @contextmanager
 def limited(address: Address, wait_s: float) -> Generator[LimitedDatabase]:

@@ -6,8 +6,10 @@ import json
 import os
 import pwd
 import signal
+import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
@@ -21,7 +23,7 @@ import trio
 from harnesses.budgets.budget import Budget
 from orchestrator import analysis
 from orchestrator.cli import main
-from orchestrator.errors import StoreUnusable, UsageError
+from orchestrator.errors import StoreError, StoreUnusable, UsageError
 from orchestrator.events import Started
 from orchestrator.history.forking import fork
 from orchestrator.history.state_at_step import state_at
@@ -31,8 +33,10 @@ from orchestrator.operating.store_writing import commit
 from orchestrator.store import PostgresStore, SqliteReader, SqliteStore
 from orchestrator.store.conformance import claim, do, intent_row, step_row
 from orchestrator.store.file.server_copy import Server, copy_path
-from orchestrator.store.places import copy_refresh
-from orchestrator.store.places.store_location import local_path
+from orchestrator.store.places import copy_refresh, store_location
+from orchestrator.store.places.store_location import keep_fresh, local_path, server_at
+from orchestrator.store.postgres.postgres_address import Address
+from orchestrator.store.postgres.postgres_connection import LimitedDatabase
 from orchestrator.store.postgres.postgres_reader import PostgresReader
 from orchestrator.store.store_operations import Fund
 from orchestrator.store.store_protocol import Append, ConsumedRow, Post
@@ -42,6 +46,10 @@ from tests.orchestrator.store.postgres.counting_program import Program
 from tests.postgres_server import PostgresServer
 
 Run = Callable[..., str]
+_COPYING = """
+SELECT state, pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND query = 'COMMIT' AND pid <> pg_backend_pid()
+"""
 
 
 @pytest.fixture
@@ -116,6 +124,47 @@ def test_a_copy_is_made_anew_if_the_store_is_another_one(database: str) -> None:
         claim(store, "new")
         with closing(SqliteReader(local_path(database))) as copy:
             assert_same(store, copy)
+
+
+def test_a_large_copy_is_made_in_parts_that_are_kept(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server ends the connection whenever a part has been read, and its transaction has ended by then."""
+    for name, value in {"_PAGE": 10, "_PAGES": 3}.items():
+        monkeypatch.setattr(copy_refresh, name, value)
+    with closing(PostgresStore(database)) as store:
+        trio.run(Program(3, 20).run, store)
+        do(store, Post("h0", "me", 1, '"hi"', id="a"))
+        path, states = copy_path(server_at(database)), list[Any]()
+        index: Callable[[Any], None] = vars(copy_refresh)["_index"]
+
+        def indexing(copy: Any) -> None:
+            index(copy)
+            with psycopg.connect(database, autocommit=True) as db:
+                states.extend(db.execute(_COPYING).fetchall())
+
+        monkeypatch.setattr(copy_refresh, "_index", indexing)
+        counts: list[int] = []
+        while not counts or counts[-1] < store.last_seq():
+            with suppress(StoreUnusable):
+                local_path(database)
+            with closing(SqliteReader(path)) as copy:
+                counts.append(copy.last_seq())
+            assert len(counts) < 10
+
+        assert counts[:-1] == list(range(30, store.last_seq(), 30))
+        assert {state for state, _ in states} == {"idle"}
+        with closing(SqliteReader(path)) as copy:
+            assert_same(store, copy)
+
+
+def test_a_page_has_few_bytes_or_one_row(database: str) -> None:
+    """A step has its input twice."""
+    sizes = [40_000, 40_000, 40_000, 400_000, 10, 10]
+    with closing(PostgresStore(database)) as store:
+        claimed = claim(store, "one")
+        first = store.last_seq()
+        store.commit([step_row(claimed, step, input="x" * size) for step, size in enumerate(sizes, 1)])
+    with closing(LimitedDatabase(Address(database, "orchestrator", 10.0), 10.0)) as db:
+        assert [len(page) for _, page in copy_refresh.pages(db, "records", first, first + len(sizes))] == [3, 1, 2]
 
 
 def test_verbs_read_the_store_on_a_server(database: str, run: Run, tmp_path: Path) -> None:
@@ -195,6 +244,43 @@ def test_kill_switches_on_the_server_name_no_file_here(database: str, tmp_path: 
     local_path(database)
     assert KillSwitch(path).which() == {}
     assert precious.read_text() == "dear"
+
+
+def test_a_damaged_copy_is_made_anew_and_a_disk_that_fails_is_named(database: str) -> None:
+    with closing(PostgresStore(database)) as store:
+        trio.run(Program(2, 700).run, store)
+        path = local_path(database)
+        with closing(sqlite3.connect(path)) as copy:
+            (page,) = copy.execute("SELECT rootpage FROM sqlite_master WHERE name = 'records'").fetchone()
+            (size,) = copy.execute("PRAGMA page_size").fetchone()
+        with path.open("r+b") as file:
+            file.seek((page - 1) * size)
+            file.write(b"damage" * 100)
+        claim(store, "new")
+        with closing(SqliteReader(local_path(database))) as copied:
+            assert_same(store, copied)
+
+        path.with_name("state.json").unlink()
+        path.with_name("state.json").mkdir()
+        with pytest.raises(StoreError, match="cannot be brought up to date: "):
+            local_path(database)
+
+
+def test_what_keeps_a_copy_fresh_goes_on_after_any_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looks, went_on = list[Path](), threading.Event()
+
+    def refresh(path: Path) -> None:
+        looks.append(path)
+        if len(looks) < 3:
+            raise ValueError("odd")
+        went_on.set()
+
+    monkeypatch.setattr(store_location, "refresh", refresh)
+    keep_fresh(copy_path(Server("a", "b", "c", "d")), 0.01)
+    assert went_on.wait(10)
+    assert capsys.readouterr().err == "orchestrator: what is shown is no longer up to date: odd\n"
 
 
 def test_without_a_home_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
