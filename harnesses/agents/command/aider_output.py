@@ -17,7 +17,11 @@ _TOKENS = re.compile(
     r"^Tokens: ([\d.,]+)([kM]?) sent,.*?([\d.,]+)([kM]?) received(?:.*?Cost: \$(\d{1,9}(?:\.\d{1,12})?) message)?"
 )
 _EDITED = "Applied edit to "
-_FAILED = re.compile(r"litellm\.\w+(?:Error|Timeout)\b")
+_FAILED = re.compile(
+    r"litellm\.\w*(?:Error|Timeout)\b|Input tokens: ~.* possibly exceeded context window"
+    r"|No LLM model was specified and no API keys were provided"
+)
+"""Its own error lines; whatever else it writes may be the output of a test or the words of the model."""
 _NOTHING_SAID = "the model sent no answer"
 
 
@@ -54,6 +58,8 @@ class AiderReading:
         if text.startswith('{"event": "') and (event := parsed(text)):
             self._take(string(event, "event"), inner(event, "properties"))
             return ""
+        if _FAILED.match(text) and (self._said is not None or not self._is_exact or not self._told.rounds):
+            self._failed = text
         if found := _TOKENS.match(text):
             self._usage += UNUSED if self._is_exact else _rounded(*found.groups())
             self._failed = ""
@@ -62,7 +68,6 @@ class AiderReading:
             self._told.started("edit", f"edit-{self._edits}", text.removeprefix(_EDITED))
             self._told.finished(f"edit-{self._edits}", text)
         elif self._said is not None or not self._is_exact:
-            self._failed = text if _FAILED.match(text) else self._failed
             self._told.text(f"{text}\n")
             if self._said is not None and sum(map(len, self._said)) < MAX_TEXT:
                 self._said.append(text)
@@ -84,11 +89,11 @@ class AiderReading:
     def reply(self) -> Reply:
         """Return the last message; of a version without an analytics log, the last part of the text."""
         reply = self._plain.reply()
-        said = "\n".join(self._said or ()).strip() or (_NOTHING_SAID if self._said is not None else "")
+        failed = self._failed or (_NOTHING_SAID if self._said is not None else "")
         return Reply(
             message=kept_part(self._message) if self._message else reply.message,
             tokens=self._usage.tokens,
-            error=kept_part(said or self._failed) or None,
+            error=kept_part(failed) or None,
             worked=reply.worked,
         )
 

@@ -19,6 +19,8 @@ from harnesses.processes.bounded_command import Ran
 
 _LOOKED_AT = 8_000
 """Characters of an error."""
+_LONGEST_LIMIT_S = 8 * 86_400.0
+"""The longest that a limit is believed to last, in seconds: the longest of these programs is a week."""
 _KINDS: tuple[tuple[str, str], ...] = (
     (
         "usage_limit_reached",
@@ -70,19 +72,19 @@ def provider_failure(name: str, ran: Ran, reply: Reply, now: float) -> ProviderE
     if ran.code is None or (ran.code == 0 and reply.error is None):
         return None
     said = (reply.error or "")[:_LOOKED_AT]
-    if not reply.worked or not said:
+    if not reply.worked:
         said = f"{said}\n{ran.tail[-_LOOKED_AT:]}".strip()
     kind = next((kind for kind, words in _SIGNS if words.search(said)), None)
     if kind is None:
         return None
-    ends_at = reply.resets_at if reply.resets_at is not None and reply.resets_at > now else limit_ends_at(said, now)
+    ends_at = reply.resets_at if _is_credible(reply.resets_at, now) else limit_ends_at(said, now)
     if kind == "rate_limit_error" and reply.resets_at is not None:
         kind = "usage_limit_reached"
     return error_of(Failure(provider=name, message=said, kinds=(kind,), resets_at=ends_at), now)
 
 
 def limit_ends_at(text: str, now: float) -> float | None:
-    """Return when a limit ends, in seconds since 1970, as a program says it; None if it does not.
+    """Return when a limit ends, in seconds since 1970, as a program says it; None if it does not, or names a time far off.
 
         Claude AI usage limit reached|1749924000
         You've hit your limit · resets 3am (America/Los_Angeles)
@@ -92,9 +94,13 @@ def limit_ends_at(text: str, now: float) -> float | None:
     A time of day without a zone is of this machine's.
     """
     for pattern, read in _TIMES:
-        if (found := pattern.search(text)) is not None and (at := read(found, now)) is not None and at > now:
+        if (found := pattern.search(text)) is not None and _is_credible(at := read(found, now), now):
             return at
     return None
+
+
+def _is_credible(ends_at: float | None, now: float) -> bool:
+    return ends_at is not None and now < ends_at <= now + _LONGEST_LIMIT_S
 
 
 def _at_epoch(found: re.Match[str], now: float) -> float:

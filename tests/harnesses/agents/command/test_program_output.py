@@ -192,6 +192,24 @@ def test_a_model_that_does_not_answer_is_an_error_of_aider() -> None:
 
 
 @pytest.mark.parametrize(
+    ("lines", "error"),
+    [
+        ([*AIDER[:-1], "test_socket: connection refused", "litellm.APIConnectionError in a test"], None),
+        ([*AIDER[:3], "The test says: connection refused"], "the model sent no answer"),
+        ([*AIDER[:3], "I write", "litellm.Timeout: timed out", "Retrying in 0.2 seconds..."], "litellm.Timeout: timed out"),
+        (
+            [AIDER[0], "No LLM model was specified and no API keys were provided."],
+            "No LLM model was specified and no API keys were provided.",
+        ),
+    ],
+)
+def test_only_aider_s_own_error_lines_are_its_error(lines: list[str], error: str | None) -> None:
+    reading = AiderReading()
+    read(reading, lines)
+    assert reading.reply().error == error
+
+
+@pytest.mark.parametrize(
     ("reading", "lines", "calls", "messages"),
     [(GeminiReading, GEMINI, 1, 1), (OpenCodeReading, OPENCODE, 1, 2), (ClaudeCodeReading, CLAUDE, 1, 1)],
 )

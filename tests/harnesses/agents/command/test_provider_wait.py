@@ -71,6 +71,7 @@ def test_the_last_output_counts_only_if_the_agent_has_not_worked() -> None:
     ran = Ran(1, "Error: 529 overloaded", 1.0)
     assert provider_failure("codex", ran, Reply(error="tests fail", worked=True), NOW) is None
     assert isinstance(provider_failure("codex", ran, Reply(error="it ended", worked=False), NOW), ProviderUnavailable)
+    assert provider_failure("codex", ran, Reply(worked=True), NOW) is None
     assert provider_failure("codex", Ran(0, "overloaded", 1.0), Reply(), NOW) is None
     assert provider_failure("codex", Ran(None, "overloaded", 1.0), Reply(error="overloaded"), NOW) is None
 
@@ -88,6 +89,9 @@ def test_the_last_output_counts_only_if_the_agent_has_not_worked() -> None:
         ("hit your limit · resets 3am (America/New_York)", 20),
         ("hit your limit · resets 31pm (Nowhere/At_all)", None),
         ("try again later", None),
+        ("usage limit reached|9999999999", None),
+        ("usage limit reached, try again in 9 days", None),
+        ("weekly limit reached · resets Jan 5, 1:30pm (UTC)", None),
     ],
 )
 def test_the_end_of_a_limit_is_read(said: str, hours: float | None) -> None:
@@ -103,6 +107,10 @@ def test_claude_code_tells_the_end_of_a_limit_in_an_event_and_aider_its_error_in
     found = provider_failure("claude-code", Ran(1, "", 1.0), reading.reply(), NOW)
     assert isinstance(found, UsageLimitReached)
     assert found.resets_at == NOW + 60
+    for told, ends_at in ((NOW + 9 * 86_400, None), (NOW - 1, None)):
+        found = provider_failure("claude-code", Ran(1, "", 1.0), evolve(reading.reply(), resets_at=told), NOW)
+        assert isinstance(found, UsageLimitReached)
+        assert found.resets_at is ends_at
 
     plain = AiderReading()
     plain.line("litellm.AuthenticationError: AnthropicException - invalid x-api-key")
