@@ -34,7 +34,7 @@ from orchestrator.web.live_programs import LivePrograms, LiveSince, LivesSince
 from tests.orchestrator.scripted import Scripted, Steps
 from tests.orchestrator.store.pruning_runs import SECRET, Life, go_on, move
 
-SEEDS, MOVES = 8, 40
+SEEDS, MOVES = 4, 40
 
 
 @define(eq=False)
