@@ -107,9 +107,7 @@ def with_schema(url: str, schema: str) -> str:
 def server_named(address: str) -> Server:
     """Return the store that an address names, without its password."""
     url, schema = split_schema(_without_password(address))
-    location = shown_url(url)
-    location = location if schema == SCHEMA else f"{location} ({schema})"
-    return Server(address=with_schema(url, schema), url=url, schema=schema, location=location)
+    return Server(address=with_schema(url, schema), url=url, schema=schema, location=with_schema(shown_url(url), schema))
 
 
 def _without_password(address: str) -> str:
