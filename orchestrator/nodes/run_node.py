@@ -205,7 +205,10 @@ class _Node:
             async with orchestrator:
                 await NodeLife(self._members, self._terms, store, orchestrator, self._draining).run()
         except ExceptionGroup as group:
-            if rest := [one for one in leaves(group) if not isinstance(one, HarnessFailed)]:
+            # Whoever was first with a harness runs it: the node asked for it and lost, which harms nobody.
+            outcomes = [handle.outcome for handle in orchestrator.handles]
+            lost = {id(one.error) for one in outcomes if one is not None and isinstance(one.error, OwnedElsewhere)}
+            if rest := [one for one in leaves(group) if not isinstance(one, HarnessFailed) and id(one) not in lost]:
                 raise ExceptionGroup(str(group), [one for one in rest if isinstance(one, Exception)]) from group
 
     async def _join(self, store: PostgresStore) -> bool:

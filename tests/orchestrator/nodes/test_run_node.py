@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from orchestrator import Member, Orchestrator, PostgresStore, UsageError, run_no
 from orchestrator.errors import OwnedElsewhere
 from orchestrator.handle import Handle
 from orchestrator.lifecycle import Status
+from orchestrator.store.store_protocol import Claim
 from tests.orchestrator.nodes.fleet_harnesses import Ticking
 from tests.orchestrator.nodes.node_processes import LEASE_S, Nodes
 from tests.orchestrator.store.postgres.cut_off import Proxy
@@ -203,6 +204,31 @@ def test_no_acknowledged_step_is_lost_when_the_server_is_killed_under_load(desk:
 
     play(main)
     desk.assert_one_at_a_time()
+
+
+def test_a_node_that_asks_for_a_harness_that_another_program_was_first_with_ends_as_usual(desk: Desk) -> None:
+    asked = trio.Event()
+
+    async def main(nursery: trio.Nursery) -> None:
+        with closing(PostgresStore(desk.nodes.url)) as store:
+
+            def start(orchestrator: Orchestrator) -> Handle:
+                store.commit([], [Claim("h0", "0")])
+                handle = orchestrator.start(Ticking(0), name="h0")
+                nursery.start_soon(note, handle)
+                return handle
+
+            async def note(handle: Handle) -> None:
+                outcome = await handle.wait()
+                assert isinstance(outcome.error, OwnedElsewhere)
+                asked.set()
+
+            async with trio.open_nursery() as running:
+                desk.run(running, "a", members=[Member("h0", start)])
+                await asked.wait()
+                desk.drains["a"].set()
+
+    play(main)
 
 
 def test_children_go_with_the_harness_that_started_them(desk: Desk) -> None:
