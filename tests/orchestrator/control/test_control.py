@@ -127,6 +127,9 @@ async def test_time_limits_are_set_through_the_control_api_and_that_of_the_page(
 async def test_several_harnesses_get_an_order_at_once_and_each_its_own_answer(store: Path) -> None:
     async with controlled(store) as orchestrator:
         handles = [orchestrator.start(Scripted(quick), name=name) for name in ("a", "b")]
+        with trio.fail_after(60):
+            while not all(handle.current_step for handle in handles):  # both are on record  # noqa: ASYNC110
+                await trio.sleep(0.01)
         async with asking(store) as page:
             body = {"order": "pause", "harnesses": ["a", "nobody", "b"], "hard": True}
             found = json.loads((await page.response("POST", "orders", body=body)).body)
