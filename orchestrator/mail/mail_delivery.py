@@ -208,24 +208,26 @@ class MailDelivery:
         if self._thread is not None:
             await trio.to_thread.run_sync(self._thread.join)
 
+    def _is_lost(self, store: Watched, token: trio.lowlevel.TrioToken) -> bool:
+        """Return whether the lease of the run has ended; everything is aborted if it has."""
+        try:
+            store.check_in_place()
+        except StoreError as error:
+            with suppress(trio.RunFinishedError):
+                token.run_sync_soon(self._recorder.lose, error)
+            return True
+        return False
+
     def _guard(self, store: Watched, token: trio.lowlevel.TrioToken) -> None:
         """Have everything aborted when the lease of the run has ended."""
         while not self._ended.wait(_GUARD_S):
-            try:
-                store.check_in_place()
-            except StoreError as error:
-                with suppress(trio.RunFinishedError):
-                    token.run_sync_soon(self._recorder.lose, error)
+            if self._is_lost(store, token):
                 return
 
     def _look(self, store: Watched, after: int, token: trio.lowlevel.TrioToken) -> None:
         answered = after
         while not self._ended.wait(WATCH_S):
-            try:
-                store.check_in_place()
-            except StoreError as error:
-                with suppress(trio.RunFinishedError):
-                    token.run_sync_soon(self._recorder.lose, error)
+            if self._is_lost(store, token):
                 return
             try:
                 answers = store.answers(after=answered, limit=_PAGE) if self._approvals.waiting else ()
