@@ -15,7 +15,7 @@ says so: other tasks and threads are not affected.
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -240,9 +240,12 @@ def _watch() -> None:
     sys.addaudithook(_hook)
 
 
-def _hook(event: str, args: tuple[Any, ...]) -> None:
-    if event in _RUNS:
-        wanted = _wanted.get()
-        if wanted is not None:
-            wanted.append(f"{event} {args[:2]!r:.200}")
+def _hook(
+    event: str, args: tuple[Any, ...], *, runs: Collection[str] = _RUNS, wanted: ContextVar[list[str] | None] = _wanted
+) -> None:
+    """Refuse what runs something. It has no names of the module: they are gone before the last events at the end of Python."""
+    if event in runs:
+        seen = wanted.get()
+        if seen is not None:
+            seen.append(f"{event} {args[:2]!r:.200}")
             raise UsageError(f"nothing is run when steps are re-judged: {event} was refused")

@@ -22,6 +22,22 @@ export function shown(value) {
   return String(value).replace(HIDDEN, (mark) => `\\u${mark.codePointAt(0).toString(16).padStart(4, "0")}`);
 }
 
+// One node for each item; a node whose key is there already stays, and so does what is focused, typed or unfolded in it.
+export function keep(place, items, keyOf, make) {
+  const known = new Map(Array.from(place.children, (node) => [node.dataset.key, node]));
+  const nodes = items.map((item) => {
+    const key = keyOf(item), node = known.get(key) ?? make(item);
+    known.delete(key);
+    node.dataset.key = key;
+    return node;
+  });
+  const kept = new Set(nodes);
+  for (const node of Array.from(place.children)) if (!kept.has(node)) node.remove();
+  nodes.forEach((node, index) => {
+    if (place.children[index] !== node) place.insertBefore(node, place.children[index] ?? null);
+  });
+}
+
 export function pretty(value) {
   return shown(typeof value === "string" ? value : JSON.stringify(value, null, 2) ?? "");
 }

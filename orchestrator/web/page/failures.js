@@ -1,19 +1,16 @@
 // Failures, grouped by cause: how often, since when, of whom, and what came next.
 
 import { every, get } from "./api.js";
-import { clock, el, facts, pretty, words } from "./dom.js";
+import { clock, el, facts, keep, pretty, words } from "./dom.js";
 
 const PERIOD_MS = 3000;
 
 export async function failuresView(main) {
   const list = el("div");
   main.replaceChildren(el("h2", {}, "Failures"), list);
-  let before = "";
   return every(PERIOD_MS, async () => {
-    const found = await get("failures"), now = JSON.stringify(found);
-    if (now === before) return;
-    before = now;
-    list.replaceChildren(...(found.length ? found.map(group) : [el("p", { class: "good" }, "Nothing has failed.")]));
+    const found = await get("failures");
+    keep(list, found.length ? found : [null], JSON.stringify, (one) => (one ? group(one) : el("p", { class: "good" }, "Nothing has failed.")));
   });
 }
 

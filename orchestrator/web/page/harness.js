@@ -1,7 +1,7 @@
 // One harness: why it is where it is, what it waits for, its steps with what changed, what was said to it and by its agents.
 
 import { at, every, get, order, post } from "./api.js";
-import { clock, el, facts, pretty, shown, span, spark, table, words } from "./dom.js";
+import { clock, el, facts, keep, pretty, shown, span, spark, table, words } from "./dom.js";
 
 const STARTED_AGAIN = new Set(["finished", "stopped", "failed", "gave_up", "blocked", "budget_spent"]);
 const TABS = ["steps", "state", "transcript", "output", "messages", "history", "effects"];
@@ -97,18 +97,29 @@ function summary(now) {
 const view = (name, kind) => el("a", { href: `#/${kind === "trading" ? "trading" : "coding"}/${encodeURIComponent(name)}` }, kind);
 const link = (name) => el("a", { href: `#/h/${encodeURIComponent(name)}` }, name);
 
+// The newest steps, and those that were asked for or are unfolded.
 async function steps(below, name) {
-  const list = el("div"), more = el("button", { type: "button" }, "Earlier steps");
-  let oldest = null;
-  const page = async () => {
-    const found = await get(`${at(name)}/steps?limit=50${oldest === null ? "" : `&before=${oldest}`}`);
-    list.append(...found.map((step) => stepRow(name, step)));
-    oldest = found.at(-1)?.step_number ?? 1;
-    more.hidden = oldest <= 1;
+  if (!below.firstChild) below.replaceChildren(...stepList(name));
+  await below.firstChild.look();
+}
+
+function stepList(name) {
+  const list = el("div"), more = el("button", { type: "button" }, "Earlier steps"), earlier = new Map();
+  let rows = [];
+  const draw = (found) => {
+    const isOpen = (step) => list.querySelector(`[data-key="${step.step_number}"] [aria-expanded=true]`);
+    const steps = new Map([...rows.filter(isOpen), ...earlier.values(), ...found].map((step) => [step.step_number, step]));
+    rows = Array.from(steps.values()).sort((one, other) => other.step_number - one.step_number);
+    keep(list, rows, (step) => String(step.step_number), (step) => stepRow(name, step));
+    more.hidden = !rows.length || rows.at(-1).step_number <= 1;
   };
-  more.addEventListener("click", page);
-  await page();
-  below.replaceChildren(list, more);
+  more.addEventListener("click", async () => {
+    const found = await get(`${at(name)}/steps?limit=50&before=${rows.at(-1).step_number}`);
+    for (const step of [...rows, ...found]) earlier.set(step.step_number, step);
+    draw([]);
+  });
+  list.look = async () => draw(await get(`${at(name)}/steps?limit=50`));
+  return [list, more];
 }
 
 function stepRow(name, step) {

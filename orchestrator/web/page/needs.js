@@ -1,7 +1,7 @@
 // What needs a person: one card for each cause, with what is asked, the time that is left, and the orders that help.
 
 import { at, get, order } from "./api.js";
-import { clock, el, pretty, span, words } from "./dom.js";
+import { clock, el, keep, pretty, span, words } from "./dom.js";
 
 const BAD = new Set(["gave_up", "failed", "blocked", "unknown_effect", "halted", "hung", "interrupted"]);
 const TITLES = { approval: "asks for approval", unknown_effect: "unknown effect", kill_switch: "kill switch", budget: "budget" };
@@ -9,15 +9,17 @@ const TITLES = { approval: "asks for approval", unknown_effect: "unknown effect"
 export async function needsView(main) {
   const list = el("div");
   main.replaceChildren(el("h2", {}, "Needs you"), list);
-  let before = "";
   return async () => {
     const found = await get("needs");
-    // Cards stay as they are while nothing changes, so that a reason that is being typed is not lost.
-    const now = JSON.stringify(found.map(({ facts, ...rest }) => [rest, facts.id ?? facts.attempt ?? ""]));
-    if (now === before) return;
-    before = now;
-    list.replaceChildren(...(found.length ? found.map(card) : [el("p", { class: "good" }, "Nothing needs you.")]));
+    keep(list, found.length ? found : [null], keyOf, (need) => (need ? card(need) : el("p", { class: "good" }, "Nothing needs you.")));
   };
+}
+
+// What a card says and asks: while that is the same the card stays, with the reason that is being typed.
+function keyOf(need) {
+  if (!need) return "";
+  const { facts, ...rest } = need;
+  return JSON.stringify([rest, facts.id ?? facts.attempt ?? ""]);
 }
 
 function card(need) {

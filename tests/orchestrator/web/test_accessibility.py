@@ -144,12 +144,19 @@ def test_every_order_is_reached_and_given_by_keyboard_alone(browser: Any, live: 
         ("h/healthy", "Start", "Space", "healthy", "running"),
     ):
         page.goto(f"{origin}#/{view}")
-        page.get_by_role("button", name=order, exact=True).wait_for()
+        button = page.get_by_role("button", name=order, exact=True)
+        button.wait_for()
+        page.evaluate("document.activeElement.blur()")
         for _ in range(_MOST_TABS):
             page.keyboard.press("Tab")
-            if page.evaluate("document.activeElement.textContent") == order:
+            if button.evaluate("(node) => node === document.activeElement"):
                 break
+        else:
+            pytest.fail(f"{order} of {name} was not reached: {page.inner_text('body')}")
         page.keyboard.press(key)
-        wait_for(lambda name=name, becomes=becomes: status(live.store, name)[0] == becomes)
+        wait_for(
+            lambda name=name, becomes=becomes: status(live.store, name)[0] == becomes,
+            lambda order=order: f"{order}: {page.inner_text('body')}",
+        )
     wait_for(lambda: status(live.store, "asking")[1] > 0)
     page.close()

@@ -31,11 +31,11 @@ def page(browser: Any, live: Live) -> Iterator[Any]:
     assert problems == []
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait until something is so; a loaded machine may take its time."""
+def wait_for(condition: Callable[[], bool], what: Callable[[], str] = lambda: "") -> None:
+    """Wait until something is so; a loaded machine may take its time. `what` says what there was instead."""
     until = time.monotonic() + _PATIENCE_S
     while not condition():
-        assert time.monotonic() < until
+        assert time.monotonic() < until, what()
         time.sleep(0.05)
 
 
@@ -69,6 +69,26 @@ def test_an_approval_given_on_a_phone_lets_the_harness_act(page: Any, live: Live
     with closing(SqliteReader(live.store)) as reader:
         (request,) = reader.approvals("asking")
     assert any("looks right" in answer for answer in request.case.answers)
+
+
+def test_what_is_typed_and_unfolded_stays_while_other_things_change(page: Any, live: Live) -> None:
+    reason = page.locator("section.card[data-harness=asking] input")
+    reason.fill("the account is the right one")
+    card = page.locator("section.card[data-harness=blocked]")
+    card.get_by_role("button", name="Start").click()
+    page.locator("#said p").first.wait_for()
+    page.locator("section.card[data-harness=halted]").evaluate("(card) => card.remove()")
+    page.locator("section.card[data-harness=halted]").wait_for()  # it is drawn again
+    assert reason.input_value() == "the account is the right one"
+
+    page.goto(f"{live.url.partition('?')[0]}#/h/healthy")
+    page.locator("div.step button").nth(2).click()
+    unfolded = page.locator("div.step:has([aria-expanded=true])")
+    number = unfolded.locator("button").first.inner_text()
+    newest = page.locator("div.step button").first
+    before = newest.inner_text()
+    wait_for(lambda: newest.inner_text() != before)
+    assert unfolded.locator("button").first.inner_text() == number
 
 
 @pytest.mark.parametrize(("button", "becomes"), [("Pause", "paused"), ("Pause now", "paused"), ("Stop", "stopped")])
