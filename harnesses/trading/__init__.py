@@ -9,11 +9,13 @@
 """
 
 from harnesses.trading.account_model import Command, Execution, TradingOutput, TradingState
+from harnesses.trading.bar_indicators import Atr, Bollinger, Donchian, Macd, Obv, RateOfChange, Sma, Stochastic, Vwap
 from harnesses.trading.exchange.ccxt_broker import CcxtBroker
 from harnesses.trading.exchange.ccxt_client import CcxtOptions
 from harnesses.trading.exchange.ccxt_feed import CcxtFeed
 from harnesses.trading.feeds.polling_feed import PollingFeed
 from harnesses.trading.feeds.replay_feed import ReplayFeed
+from harnesses.trading.indicators import Ema, Rsi
 from harnesses.trading.market.bars import BadMarketData, Bar, MarketSlice
 from harnesses.trading.market.broker import Broker, BrokerUnavailable, OrderRefused, VenueAccount
 from harnesses.trading.market.feed import Feed, FeedUnavailable
@@ -26,11 +28,14 @@ from harnesses.trading.paper.paper_broker import PaperBroker
 from harnesses.trading.position_book import Book, Position
 from harnesses.trading.risk import Limits, RiskState
 from harnesses.trading.strategies import Market, Quote, Strategy, cross_strategy, portfolio_strategy, rsi_strategy
+from harnesses.trading.talib_indicators import TaLib
 from harnesses.trading.trading_harness import BooksDiffer, TradingHarness
 
 __all__ = [
+    "Atr",
     "BadMarketData",
     "Bar",
+    "Bollinger",
     "Book",
     "BooksDiffer",
     "Broker",
@@ -39,6 +44,8 @@ __all__ = [
     "CcxtFeed",
     "CcxtOptions",
     "Command",
+    "Donchian",
+    "Ema",
     "Execution",
     "Feed",
     "FeedUnavailable",
@@ -46,8 +53,10 @@ __all__ = [
     "Fill",
     "Instrument",
     "Limits",
+    "Macd",
     "Market",
     "MarketSlice",
+    "Obv",
     "Order",
     "OrderKind",
     "OrderRefused",
@@ -58,17 +67,23 @@ __all__ = [
     "PollingFeed",
     "Position",
     "Quote",
+    "RateOfChange",
     "Refusal",
     "ReplayFeed",
     "RiskState",
+    "Rsi",
     "Side",
+    "Sma",
     "Source",
+    "Stochastic",
     "Strategy",
+    "TaLib",
     "TradingHarness",
     "TradingOutput",
     "TradingState",
     "VenueAccount",
     "Verb",
+    "Vwap",
     "cross_strategy",
     "portfolio_strategy",
     "rsi_strategy",

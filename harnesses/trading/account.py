@@ -19,7 +19,7 @@ from decimal import Decimal, localcontext
 from attrs import evolve
 
 from harnesses.trading.account_model import Execution, OpenOrder, Price, TradingState
-from harnesses.trading.indicators import Indicators, after_price, after_split, values
+from harnesses.trading.indicators import Indicators, after_bar, after_split, values
 from harnesses.trading.market.bars import Bar, MarketSlice
 from harnesses.trading.market.broker import VenueAccount
 from harnesses.trading.market.instruments import EXACT, Instrument
@@ -47,7 +47,7 @@ def take_slice(state: TradingState, market: MarketSlice, indicators: Indicators,
             book, risk = _first_valued(book, risk, symbol, bar.close)
         if prices[symbol].believed:
             compared_with = None if compared is None else float(compared)
-            standings[symbol] = after_price(indicators, standings.get(symbol, {}), float(bar.close), compared_with)
+            standings[symbol] = after_bar(indicators, standings.get(symbol, {}), bar, compared_with)
     gaps_s = (*state.gaps_s, (market.time - state.time).total_seconds())[-2:] if state.time else ()
     waited = {id: one if one.is_open else evolve(one, late=one.late + 1) for id, one in state.open.items()}
     return evolve(

@@ -1,9 +1,10 @@
-"""Indicators: numbers computed from the prices of one symbol, one price at a time. No I/O.
+"""Indicators: numbers computed from the prices of one symbol, one bar at a time. No I/O.
 
-Invariant: the standing after n prices depends only on the standing after n - 1 prices and the new price, so that a resumed
-harness continues exactly where it was.
+Invariant: the standing after n bars depends only on the standing after n - 1 bars and the new bar, so that a resumed harness
+continues exactly where it was.
 
-An `Indicator` is a setting (kind and number of prices), part of the program. A `Standing` is its intermediate result, part of
+An `Indicator` is computed from closes and gives one number; a `BarIndicator` is computed from whole bars, or gives several
+numbers. Either is a setting (kind and number of bars), part of the program. A `Standing` is its intermediate result, part of
 the state of the harness, by symbol and by the name that the strategy gives the indicator. All indicators share one `Standing`
 class, so that a state read back from disk equals the state that was written, whatever the strategy.
 
@@ -15,11 +16,13 @@ changes, each later one is (before * (period - 1) + now) / period.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol, TypeAlias, cast
 
 from attrs import field, frozen
 from attrs.validators import ge
+
+from harnesses.trading.market.bars import Bar
 
 
 def _floats(values: tuple[float, ...]) -> tuple[float, ...]:
@@ -60,15 +63,61 @@ class Indicator(Protocol):
         ...
 
 
-Indicators = Mapping[str, Indicator]
+class Prices(NamedTuple):
+    """The prices and the volume of a bar, as floats."""
+
+    open: float
+    high: float
+    low: float
+    close: float
+    volume: float
+
+
+class BarIndicator(Protocol):
+    """Computes one or several numbers from bars. Equal settings give equal numbers; a changed setting needs a new name."""
+
+    def after_bar(self, standing: Standing, bar: Prices, before: float | None) -> Standing:
+        """Return the standing after `bar`. Other arguments as for `Indicator.after`."""
+        ...
+
+    def after_split(self, standing: Standing, units: float) -> Standing:
+        """Return the standing adjusted for a split: later prices are `units` times smaller, and volumes as much larger."""
+        ...
+
+    def lines(self, standing: Standing) -> Mapping[str, float | None]:
+        """Return the numbers: the one without a name is called as the indicator, the others `indicator.line`.
+
+        A number is None until enough bars have been seen.
+        """
+        ...
+
+
+AnyIndicator: TypeAlias = Indicator | BarIndicator
+Indicators = Mapping[str, AnyIndicator]
 """Indicators by name. Do not reuse a name for another setting: a resumed harness would mix the two."""
 Standings = Mapping[str, Standing]
 """Standings of one symbol, by the names of `Indicators`. A missing one has seen no price."""
 
 
+def after_bar(indicators: Indicators, standings: Standings, bar: Bar, before: float | None) -> dict[str, Standing]:
+    """Return the standings after a bar; see `Indicator.after`. Standings of removed indicators are dropped."""
+    if not indicators:
+        return {}
+    prices = Prices(float(bar.open), float(bar.high), float(bar.low), float(bar.close), float(bar.volume))
+    return {name: _after(one, standings.get(name, NEW), prices, before) for name, one in indicators.items()}
+
+
 def after_price(indicators: Indicators, standings: Standings, price: float, before: float | None) -> dict[str, Standing]:
-    """Return the standings after a price; see `Indicator.after`. Standings of removed indicators are dropped."""
-    return {name: one.after(standings.get(name, NEW), price, before) for name, one in indicators.items()}
+    """Return the standings after a bar of which only the close is known; see `after_bar`."""
+    prices = Prices(price, price, price, price, 0.0)
+    return {name: _after(one, standings.get(name, NEW), prices, before) for name, one in indicators.items()}
+
+
+def _after(one: AnyIndicator, standing: Standing, prices: Prices, before: float | None) -> Standing:
+    take: Callable[[Standing, Prices, float | None], Standing] | None = getattr(one, "after_bar", None)
+    if take is not None:
+        return take(standing, prices, before)
+    return cast(Indicator, one).after(standing, prices.close, before)
 
 
 def after_split(indicators: Indicators, standings: Standings, units: float) -> dict[str, Standing]:
@@ -77,8 +126,21 @@ def after_split(indicators: Indicators, standings: Standings, units: float) -> d
 
 
 def values(indicators: Indicators, standings: Standings) -> dict[str, float | None]:
-    """Return the numbers by name, for `Quote.indicators`."""
-    return {name: one.value(standings.get(name, NEW)) for name, one in indicators.items()}
+    """Return the numbers by name, for `Quote.indicators`: `name`, and `name.line` of those with several."""
+    found: dict[str, float | None] = {}
+    for name, one in indicators.items():
+        standing = standings.get(name, NEW)
+        lines: Callable[[Standing], Mapping[str, float | None]] | None = getattr(one, "lines", None)
+        if lines is None:
+            found[name] = cast(Indicator, one).value(standing)
+        else:
+            found |= {f"{name}.{line}" if line else name: number for line, number in lines(standing).items()}
+    return found
+
+
+def averaged(mean: float, seen: int, window: int, price: float) -> float:
+    """Return an exponential average after a price, of which `seen` were seen before: the plain mean of the first `window`."""
+    return mean + price / window if seen < window else mean + (price - mean) * 2.0 / (window + 1)
 
 
 @frozen
@@ -89,9 +151,8 @@ class Ema:
 
     def after(self, standing: Standing, price: float, before: float | None) -> Standing:
         (mean,) = standing.values or (0.0,)
-        if standing.seen < self.window:
-            return Standing(standing.seen + 1, (mean + price / self.window,))
-        return Standing(self.window, (mean + (price - mean) * 2.0 / (self.window + 1),))
+        seen = standing.seen
+        return Standing(min(seen + 1, self.window), (averaged(mean, seen, self.window, price),))
 
     def after_split(self, standing: Standing, units: float) -> Standing:
         return Standing(standing.seen, tuple(value / units for value in standing.values))

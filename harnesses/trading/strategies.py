@@ -4,7 +4,7 @@ What the harness does for a strategy, at each slice, for each symbol with a beli
 
     state     standings: Mapping[str, Mapping[str, Standing]]      by symbol, by name; empty at the start
     split     standings[symbol] = after_split(strategy.indicators, standings.get(symbol, {}), float(bar.split))
-    price     standings[symbol] = after_price(strategy.indicators, standings.get(symbol, {}), float(close), before)
+    price     standings[symbol] = after_bar(strategy.indicators, standings.get(symbol, {}), bar, before)
               `before` is the price that `close` is compared with, None for the first of a symbol
     quote     Quote(close, units, values(strategy.indicators, standings[symbol]), pending, lot)
     ask       orders = await self.run_agent(strategy.agent, Market(time, quotes, cash, equity, previous))
@@ -31,7 +31,7 @@ from attrs import field, frozen
 from harnesses.agent import Agent, AgentRun
 from harnesses.budgets.usage import REPORTABLE
 from harnesses.errors import HarnessMisuse
-from harnesses.trading.indicators import Ema, Indicator, Indicators, Rsi
+from harnesses.trading.indicators import AnyIndicator, Ema, Indicators, Rsi
 from harnesses.trading.market.orders import ONE, ZERO, Order, Side, exact
 
 
@@ -97,7 +97,7 @@ class Strategy:
     """A trading agent and the indicators it needs. It has no state of its own."""
 
     agent: StrategyAgent
-    indicators: Indicators = field(factory=dict[str, Indicator])
+    indicators: Indicators = field(factory=dict[str, AnyIndicator])
     """Indicators by name; the harness keeps their standings for each symbol and passes the values in `Quote.indicators`."""
 
     def __attrs_post_init__(self) -> None:

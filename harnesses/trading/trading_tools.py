@@ -25,7 +25,7 @@ from harnesses.agents.tools.function_tool import FunctionTool, function_tool
 from harnesses.agents.tools.tool import ToolEffect, ToolError, ToolSetting
 from harnesses.effects.effect import EffectOutcome
 from harnesses.errors import HarnessMisuse
-from harnesses.trading.indicators import Indicator, Indicators, Standing, after_price, after_split, values
+from harnesses.trading.indicators import AnyIndicator, Indicators, Standing, after_bar, after_split, values
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import Broker
 from harnesses.trading.market.feed import Feed
@@ -63,7 +63,7 @@ def trading_tools(*, venue: Venue | None = None, orders: bool = False) -> tuple[
     return tuple(tools)
 
 
-def agent_strategy(agent: Agent[Any, Any, Any], indicators: Mapping[str, Indicator] | None = None) -> Strategy:
+def agent_strategy(agent: Agent[Any, Any, Any], indicators: Mapping[str, AnyIndicator] | None = None) -> Strategy:
     """Return a strategy whose orders are those that an agent wants through the tool `order`.
 
     Args:
@@ -85,7 +85,7 @@ class Venue:
 
     feed: Feed
     broker: Broker
-    watched: Indicators = field(factory=dict[str, Indicator])
+    watched: Indicators = field(factory=dict[str, AnyIndicator])
     """Indicators by name."""
     _slice: MarketSlice | None = field(init=False, default=None)
     _closes: dict[str, Decimal] = field(init=False, factory=dict[str, Decimal])
@@ -129,9 +129,7 @@ class Venue:
             if bar.split != ONE:
                 standings = after_split(self.watched, standings, float(bar.split))
                 before = None if before is None else before / bar.split
-            self._standings[symbol] = after_price(
-                self.watched, standings, float(bar.close), None if before is None else float(before)
-            )
+            self._standings[symbol] = after_bar(self.watched, standings, bar, None if before is None else float(before))
             self._closes[symbol] = bar.close
 
 
