@@ -3,12 +3,14 @@
 CodingHarness    works on the features of a repository, each try in its own worktree and on its own branch
 sources          FeatureFile (TOML, JSON, Markdown), FailingTests
 validators       Command, PytestNodes, OnlyTouches, TestsKept, SuiteKept; `a & b` accepts what both accept
+PullRequest      where accepted work is proposed
 PythonTests      validates source text instead of commits, without a repository
 """
 
 from harnesses.coding.candidate import Candidate, Change, Checkouts
 from harnesses.coding.git import Identity
 from harnesses.coding.merge_limits import MergeLimits
+from harnesses.coding.pull_request import PullRequest
 from harnesses.coding.python_tests import PythonTests
 from harnesses.coding.sources import FailingTests, FeatureFile, FeatureSource
 from harnesses.coding.validators import Command, OnlyTouches, PytestNodes, SuiteKept, TestsKept
@@ -26,6 +28,7 @@ __all__ = [
     "Identity",
     "MergeLimits",
     "OnlyTouches",
+    "PullRequest",
     "PytestNodes",
     "PythonTests",
     "SuiteKept",

@@ -15,6 +15,10 @@ from harnesses.features.feature import Feature, TurnResult, Verdict
 HEADS = "refs/heads/"
 PREFIX = "harness"
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
+_ACTS = re.compile(
+    r"#(?=\d)|@(?=[A-Za-z0-9])|\bGH-(?=\d)|:(?=//)|\[(?=(?:skip|ci|no|actions|circleci|pipeline)[ -])", re.IGNORECASE
+)
+"""Begins a reference to an issue, a mention, an address, or a directive such as `[skip ci]`."""
 _WIDTH = 72
 _MOST_EVIDENCE = 2_000
 
@@ -69,4 +73,6 @@ def _quoted(text: str) -> str:
 
 
 def _storable(text: str) -> str:
-    return text.replace("\0", "�").encode(errors="backslashreplace").decode()
+    """Return text in which a host links, mentions, closes and skips nothing when the commit is pushed."""
+    stored = text.replace("\0", "�").encode(errors="backslashreplace").decode()
+    return _ACTS.sub(lambda found: f"{found[0].removesuffix('-')} ", stored)

@@ -49,6 +49,7 @@ _SETTINGS = (
     ("protocol.file.allow", "always"),
     ("submodule.recurse", "false"),
 )
+_OF_USER = ("GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 _DURABLE = (("core.fsync", "committed"), ("core.fsyncMethod", "batch"))
 
 
@@ -99,6 +100,8 @@ class Git:
     """File descriptors that every git process keeps open."""
     durable: bool = field(default=False, kw_only=True)
     """Whether everything written is flushed to disk when a command ends, so that it survives a power failure."""
+    as_user: bool = field(default=False, kw_only=True)
+    """Whether the user's own settings apply, and what he signs in with, as a remote needs it; not those of the repository."""
 
     def to(self, directory: Path) -> Git:
         """Return a copy for another repository."""
@@ -185,6 +188,11 @@ class Git:
 
     def environment(self, index: Path | None = None, date: str | None = None) -> dict[str, str]:
         """Return the complete environment of git."""
+        if self.as_user:
+            # Nobody is there to be asked for a password.
+            alone = {"GIT_TERMINAL_PROMPT": "0", "SSH_ASKPASS_REQUIRE": "force", "LC_ALL": "C"}
+            inherited = {key: value for key, value in os.environ.items() if not key.startswith("GIT_") or key in _OF_USER}
+            return {"SSH_ASKPASS": "/bin/false", **inherited, **alone}
         env = {
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": "/nonexistent",

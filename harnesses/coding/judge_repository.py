@@ -69,6 +69,11 @@ class JudgeRepository:
         code, _, _ = await self.git.ask("cat-file", "-e", f"{commit}^{{commit}}")
         return code == 0
 
+    async def contains(self, commit: str, other: str) -> bool:
+        """Return whether another commit is in the history of a commit."""
+        code, _, _ = await self.git.ask("merge-base", "--is-ancestor", other, commit)
+        return code == 0
+
     async def tree_of(self, commit: str) -> str:
         """Return the name of a commit's tree."""
         if commit not in self._trees:

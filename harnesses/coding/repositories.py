@@ -174,6 +174,7 @@ async def open_repositories(
     root: Path | None,
     identity: Identity | None,
     is_fork: bool = False,
+    is_own: bool = False,
 ) -> Repositories:
     """Open the repositories of the harness called `name`.
 
@@ -181,6 +182,7 @@ async def open_repositories(
         into: the branch that the caller names for accepted work.
         agreed: the branch used since the work began; None if it has not begun.
         is_fork: whether the work was begun by another harness, whose branch it leaves alone.
+        is_own: whether it is one of its own, unless `into` names it.
         root: the workspace; None uses one in the user's state directory.
 
     Raises:
@@ -194,7 +196,7 @@ async def open_repositories(
         raise InvalidRequest(
             f"repository {path}: into: expected {agreed!r}, as when the work began, was {into!r}; leave it out"
         )
-    branch = agreed if agreed is not None else await origin.target(name, into, is_own=is_fork)
+    branch = agreed if agreed is not None else await origin.target(name, into, is_own=is_fork or is_own)
     workspace = Workspace(root or default_root(name, origin.git.directory))
     if root is not None:
         _check_outside(root, origin.git.directory)

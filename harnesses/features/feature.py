@@ -79,6 +79,8 @@ class TurnResult:
     """The branch that contains the commit."""
     touched: tuple[str, ...] = field(default=(), converter=_texts)
     """Paths that the work changed."""
+    before: str = ""
+    """What the validator saw at `base` before the agent was asked; empty if it was not asked then."""
     sandbox: str = ""
     """The level of the sandbox that was in force, and its network, such as "bubblewrap, no network"; empty without one."""
 

@@ -167,6 +167,17 @@ class RunOutcome:
 
 
 @frozen(kw_only=True)
+class Proposal:
+    """What was pushed to a remote last, as a pull request."""
+
+    commit: str
+    branch: str
+    remote: str
+    url: str | None = None
+    """Address of the pull request, if a command has told it."""
+
+
+@frozen(kw_only=True)
 class FeatureState:
     """The complete state of a feature harness."""
 
@@ -183,6 +194,8 @@ class FeatureState:
     """Outcomes of the last `MAX_PROGRESS` runs, oldest first."""
     progress: tuple[ProgressEntry, ...] = ()
     """The last `MAX_PROGRESS` entries, oldest first."""
+    proposal: Proposal | None = None
+    """The pull request, once accepted work was pushed."""
 
 
 class IterationKind(StrEnum):
@@ -203,6 +216,8 @@ class IterationKind(StrEnum):
     """A passing feature was rechecked. Quick rechecks that still pass are reported with the next step of another kind."""
     CLOSE = "close"
     """Only the hand-off was left."""
+    PROPOSE = "propose"
+    """Accepted work was pushed, and proposed as a pull request."""
 
 
 class IterationStatus(StrEnum):

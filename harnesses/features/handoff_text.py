@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
+from attrs import asdict
+
 from harnesses.diagnostics.control_characters import inert
 from harnesses.features.agent_text import failure_line, one_line, plain, proof_lines
 from harnesses.features.feature import Feature, FeatureStatus, Standing
-from harnesses.features.feature_record import FeatureState, ProgressEntry, RunOutcome, RunStatus
+from harnesses.features.feature_record import FeatureState, ProgressEntry, Proposal, RunOutcome, RunStatus
 from harnesses.features.planning.next_move import stuck
 
 FORMAT = 1
@@ -83,6 +85,9 @@ def as_markdown(state: FeatureState, *, cut_off: str | None = None, ended: str =
         lines.append(f"* Ended: {plain(ended or 'it was cut off')}")
     if cut_off is not None:
         lines.append(f"* Cut off: {plain(cut_off)}; the next start continues with it")
+    if (one := state.proposal) is not None:
+        at = plain(f": {one.url}", 600) if one.url else ""
+        lines.append(f"* Pull request: {plain(one.branch)} at {one.commit[:12]}, pushed to {plain(one.remote)}{at}")
     lines += ["", "## What to do next", "", *(f"* {plain(line, 1000)}" for line in _next(state, cut_off))]
     lines += ["", "## Features", "", "| feature | status | tries | cost | seen last | diff |", "|---|---|---|---|---|---|"]
     lines += rows.written(_feature_row, zip(state.features, state.standings, strict=True))
@@ -100,12 +105,17 @@ def _head(state: FeatureState, cut_off: str | None, ended: str) -> dict[str, Any
         "objective": None if manifest is None else inert(manifest.current_objective),
         "branch": None if manifest is None else inert(manifest.active_branch),
         "last_known_good_commit": None if manifest is None else manifest.last_known_good_commit,
+        "proposal": None if state.proposal is None else {name: inert(text) for name, text in _told(state.proposal)},
         "version": state.version,
         "counts": _counts(state),
         "cut_off": cut_off,
         "ended": ended or None,
         "next": _next(state, cut_off),
     }
+
+
+def _told(proposal: Proposal) -> list[tuple[str, str]]:
+    return [(name, text) for name, text in asdict(proposal).items() if text is not None]
 
 
 def _feature(feature: Feature, standing: Standing) -> str:
@@ -120,20 +130,21 @@ def _feature(feature: Feature, standing: Standing) -> str:
         "interruptions": standing.interruptions,
         "set_backs": standing.set_backs,
         "seen": _seen(standing),
+        "before": before_of(standing) or None,
         "commit": None if standing.evidence is None else standing.evidence.commit,
-        "cost": _cost(standing) or None,
-        "diff": _diff(standing) or None,
+        "cost": cost_of(standing) or None,
+        "diff": diff_of(standing) or None,
         "branch": None if standing.accepted is None else standing.accepted.branch,
     }
     return _json(told)
 
 
 def _feature_row(feature: Feature, standing: Standing) -> str:
-    told = (plain(_seen(standing), 400), plain(_cost(standing)), plain(_diff(standing)))
+    told = (_seen_twice(standing), plain(cost_of(standing)), plain(diff_of(standing)))
     return f"| {plain(feature.id)} | {standing.status} | {standing.tries} | {told[1]} | {told[0]} | {told[2]} |"
 
 
-def _cost(standing: Standing) -> str:
+def cost_of(standing: Standing) -> str:
     """Return what the accepted turn cost, as its agent reported it; empty if it did not."""
     work = standing.accepted
     if work is None:
@@ -143,7 +154,7 @@ def _cost(standing: Standing) -> str:
     return f"{work.tokens} tokens" if work.tokens else ""
 
 
-def _diff(standing: Standing) -> str:
+def diff_of(standing: Standing) -> str:
     """Return the command that shows the accepted work; empty if it is not in a repository, or nothing was changed."""
     work = standing.accepted
     if work is None or work.base is None or work.commit is None or work.base == work.commit:
@@ -189,6 +200,18 @@ def _seen(standing: Standing) -> str:
     if standing.status is FeatureStatus.PASSED:
         return proof_lines(standing.evidence.evidence) if standing.evidence else ""
     return failure_line(standing.last_failure or "")
+
+
+def before_of(standing: Standing) -> str:
+    """Return what failed before the accepted work, on one line; empty if it was not judged then, or does not pass."""
+    work = standing.accepted
+    return failure_line(work.before) if work is not None and standing.status is FeatureStatus.PASSED and work.before else ""
+
+
+def _seen_twice(standing: Standing) -> str:
+    """Return what was seen last, and for a passing feature what was seen before the work, escaped for Markdown."""
+    before, seen = before_of(standing), plain(_seen(standing), 400)
+    return f"before: {plain(before)}; after: {seen}" if before else seen
 
 
 def _next(state: FeatureState, cut_off: str | None) -> list[str]:

@@ -185,6 +185,7 @@ _RESULT: Mapping[str, _Field] = {
         lambda value: isinstance(value, tuple) and all(isinstance(one, str) for one in cast(tuple[object, ...], value)),
         lambda texts: tuple(map(storable, texts)),
     ),
+    "before": _TEXT,
     "sandbox": _TEXT,
 }
 _VERDICT: Mapping[str, _Field] = {

@@ -14,6 +14,8 @@
                only_touches = ["src/", "docs/**"]
                tests_kept = true, suite_kept = true, accept_all = true
                a list of tables                          all of them must accept
+    into       "branch"                                  the branch that receives accepted work
+               "pr"                                      a pull request; or a table with the fields of `PullRequest`
 
 Paths are relative to the file in which the table is written.
 """
@@ -40,6 +42,7 @@ from harnesses.agents import (
 )
 from harnesses.agents.sandbox.sandbox_settings import LIMITS
 from harnesses.coding.candidate import Candidate
+from harnesses.coding.pull_request import PullRequest
 from harnesses.coding.sources import FailingTests, FeatureFile
 from harnesses.coding.sources.feature_entries import check_ids, check_order, entry_of
 from harnesses.coding.sources.feature_files import FeatureSource
@@ -221,6 +224,16 @@ def read_validator(value: object, where: str, problems: TableProblems) -> Valida
     found = [read_flagged(VALIDATORS, one, f"{where} {number}", problems) for number, one in tables]
     parts = [part for part in found if part is not None]
     return attempt(lambda: all_of(*parts), where, problems) if len(parts) == len(found) else None
+
+
+# where accepted work goes
+
+
+def read_into(value: object, where: str, problems: TableProblems) -> PullRequest | str | None:
+    """Return the branch that a text names, or the pull request that a table describes; "pr" is one with its defaults."""
+    if isinstance(value, Mapping):
+        return make_from(PullRequest, cast(object, value), where, problems, readers={"command": _TEXTS, "find": _TEXTS})
+    return cast("str | None", reader_of(str)(value, where, problems))
 
 
 # how a list is worked

@@ -26,12 +26,14 @@ from msgspec import Meta
 
 from harnesses.coding.git import Identity
 from harnesses.coding.merge_limits import MergeLimits
+from harnesses.coding.pull_request import PullRequest
 from harnesses.coding.workplace.coding_harness import DEFAULT_POLICY, CodingHarness
 from harnesses.run_file_harnesses.coding_parts import (
     read_agent,
     read_features,
     read_health_check,
     read_init_plan,
+    read_into,
     read_policy,
     read_validator,
 )
@@ -59,10 +61,14 @@ _READERS: Mapping[str, Reader] = {
     "max_context_steps": reader_of(Annotated[int, Meta(ge=0)]),
     "health_check": read_health_check,
     "init_plan": read_init_plan,
+    "into": read_into,
     "limits": partial(make_from, MergeLimits),
     "identity": partial(make_from, Identity),
 }
-KEYS: Mapping[str, tuple[str, ...]] = {"coding": keys_of(CodingHarness, _WITHOUT)}
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "coding": keys_of(CodingHarness, _WITHOUT),
+    "coding.into": keys_of(PullRequest),
+}
 """Allowed keys by table, for the documentation."""
 
 

@@ -11,7 +11,7 @@ import attrs
 from attrs import frozen
 
 from harnesses.budgets.budget import Budget
-from harnesses.coding import CodingHarness
+from harnesses.coding import CodingHarness, PullRequest
 from harnesses.config import HarnessConfig
 from harnesses.features import FailFast, FeatureHarness, RunPolicy
 from harnesses.governance import EvidencePolicy
@@ -50,6 +50,7 @@ MAKERS: Mapping[str, tuple[Callable[..., object], ...]] = {
     "features.policy": (RunPolicy,),
     "features.policy.fail_fast": (FailFast,),
     "coding": (CodingHarness, FeatureHarness),
+    "coding.into": (PullRequest,),
     "pipeline": (PipelineHarness,),
     "pipeline.stages": (Stage,),
     "pipeline.tasks": (Task,),

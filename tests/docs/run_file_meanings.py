@@ -125,6 +125,12 @@ MEANINGS: dict[str, tuple[str, ...]] = {
         "A file in the repository, `file`, or `failing_tests`, which is the default.",
         "text or table",
     ),
+    "coding.into": (
+        "The branch that receives accepted work, which must not be checked out; `pr`, or a table, is a "
+        "[pull request](../how-to/coding.md#open-a-pull-request). Default: the branch that HEAD names if that is not checked "
+        "out, else `harness/<name>/<that branch>`.",
+        "text or table",
+    ),
     "pipeline.mode": ("`interactive`, or `express`, which asks nobody before tasks that have a gate.",),
     "pipeline.stages": ('`"sdlc"`, the default, or tables.', "text or array"),
     "pipeline.tasks": ('`"each-stage"`, the default, `"plan"`, or tables.', "text or array"),

@@ -107,17 +107,22 @@ class CommitJudging:
     validator: OutcomeValidator[Candidate]
     confirmations: int
     limits: MergeLimits = field(factory=MergeLimits)
-    seen_to_fail: dict[str, str] = field(factory=dict[str, str])
-    """By feature, the commit at which it did not pass before an agent was asked."""
+    seen_to_fail: dict[str, tuple[str, str]] = field(factory=dict[str, tuple[str, str]])
+    """By feature, the commit at which it did not pass before an agent was asked, and the evidence."""
 
     async def passes_already(self, feature: Feature, base: str) -> bool:
         """Ask the validator before the agent; once for each feature and commit."""
-        if self.seen_to_fail.get(feature.id) == base:
+        if self.seen_to_fail.get(feature.id, ("", ""))[0] == base:
             return False
-        passed = (await self.judge_at(feature, base, None)).passed
-        if not passed:
-            self.seen_to_fail[feature.id] = base
-        return passed
+        seen = await self.judge_at(feature, base, None)
+        if not seen.passed:
+            self.seen_to_fail[feature.id] = base, seen.evidence
+        return seen.passed
+
+    def failure_at(self, feature: Feature, base: str) -> str:
+        """Return how a feature failed at a commit before the agent was asked; empty if the validator was not asked."""
+        commit, evidence = self.seen_to_fail.get(feature.id, ("", ""))
+        return evidence if commit == base else ""
 
     async def judge_at(self, feature: Feature, commit: str, result: TurnResult | None) -> Verdict:
         """Return the verdict on a feature at a commit that contains all accepted work."""
@@ -130,10 +135,17 @@ class CommitJudging:
 
         A refusal without asking repeats the last failure, so that it stays on record.
         """
-        if not depends_on_feature(self.validator):
+        if not depends_on_feature(self.validator) and not await self._has_work_of(standing, commit):
             why = (standing.last_failure or "").removesuffix(_NOT_ANEW)
             return refusal(f"{why}{_NOT_ANEW}".lstrip())
         return await self._confirm(feature, standing.accepted or TurnResult(), commit, commit)
+
+    async def _has_work_of(self, standing: Standing, commit: str) -> bool:
+        """Return whether a commit contains work that was accepted for a feature: what proved it then can prove it again."""
+        work = standing.accepted
+        if work is None or work.commit is None or work.base == work.commit:
+            return False
+        return await self.repositories.judge.contains(commit, work.commit)
 
     async def judge(self, feature: Feature, result: TurnResult) -> Verdict:
         """Return the verdict on the work of a turn, which is on its branch already."""

@@ -21,6 +21,7 @@ from typing import TypeAlias, Unpack, cast
 from harnesses.coding.candidate import Candidate
 from harnesses.coding.git import Identity
 from harnesses.coding.merge_limits import MergeLimits
+from harnesses.coding.pull_request import PullRequest, pull_request_of
 from harnesses.coding.sources import FailingTests, FeatureFile
 from harnesses.coding.sources.feature_files import FeatureSource
 from harnesses.coding.workplace.repository_workplace import RepositoryOptions, RepositoryWorkplace
@@ -54,7 +55,8 @@ class CodingHarness(FeatureHarness):
         features: a list, the path of a file with one, or a source; default `FailingTests()`.
         validator: validates a commit; required unless the source has one.
         into: the branch that receives accepted work, which must not be checked out. Default: the branch that HEAD names if
-            that is not checked out, else `harness/<name>/<that branch>`.
+            that is not checked out, else `harness/<name>/<that branch>`. `"pr"`, or a `PullRequest`: one of its own, which is
+            pushed to a remote when a run has ended, with title and body of a pull request.
         objective: the goal of the features; default that of their file.
         workspace: a directory for the harness's own repositories and worktrees; default one in the user's state directory. It
             must not be inside a repository.
@@ -72,7 +74,7 @@ class CodingHarness(FeatureHarness):
         features: Features = None,
         validator: OutcomeValidator[Candidate] | None = None,
         *,
-        into: str | None = None,
+        into: PullRequest | str | None = None,
         workspace: Path | str | None = None,
         objective: str | None = None,
         policy: RunPolicy = DEFAULT_POLICY,
@@ -91,9 +93,11 @@ class CodingHarness(FeatureHarness):
             )
         if confirmations < 1:
             raise InvalidRequest(f"confirmations: expected 1 or more, was {confirmations!r}")
+        asked = pull_request_of(into)
         place = RepositoryOptions(
             path=Path(repository).expanduser().absolute(),
-            into=into,
+            into=asked.branch if asked is not None else cast("str | None", into),
+            pull_request=asked,
             workspace=None if workspace is None else Path(workspace).expanduser().absolute(),
             confirmations=confirmations,
             check_first=isinstance(source, FailingTests) if check_first is None else check_first,

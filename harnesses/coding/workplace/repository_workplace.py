@@ -20,17 +20,20 @@ from harnesses.coding.branches import merge_message
 from harnesses.coding.candidate import Candidate
 from harnesses.coding.git import GitError, Identity
 from harnesses.coding.merge_limits import MergeLimits
+from harnesses.coding.pull_request import PullRequest
 from harnesses.coding.repositories import Repositories, open_repositories
 from harnesses.coding.sources import FailingTests, NothingToDo
 from harnesses.coding.sources.feature_files import FeatureSource
 from harnesses.coding.workplace.coding_attempts import CodingAttempts, CommitJudging, leave, refusal
+from harnesses.coding.workplace.delivery import REMOTE, Delivery, open_delivery, undelivered
 from harnesses.effects.effect import Confirmed, NotDone
 from harnesses.errors import HarnessMisuse
 from harnesses.features.agent_text import cut_list
+from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature, FeatureStatus, Standing, TurnResult, Verdict
 from harnesses.features.feature_record import Assignment, FeatureState, InitializerRequest
 from harnesses.features.feature_validators import OutcomeValidator, expect_features
-from harnesses.features.loop.feature_workplace import Ask, Once, Workplace
+from harnesses.features.loop.feature_workplace import Ask, Once, Settle, Workplace
 from harnesses.features.loop.startup_checks import check_agreed
 from harnesses.features.turn_results import effect_key
 
@@ -45,6 +48,8 @@ class RepositoryOptions:
     path: Path
     into: str | None = None
     """The branch that receives accepted work."""
+    pull_request: PullRequest | None = None
+    """Where accepted work is proposed; None for nowhere."""
     workspace: Path | None = None
     confirmations: int = 3
     check_first: bool = False
@@ -61,6 +66,7 @@ class _Opened:
     repositories: Repositories
     attempts: CodingAttempts
     judging: CommitJudging
+    delivery: Delivery | None
 
 
 class RepositoryWorkplace(Workplace):
@@ -79,7 +85,7 @@ class RepositoryWorkplace(Workplace):
         self._options = options
         self._source = source
         self._now: _Opened | None = None
-        self._seen_to_fail: dict[str, str] = {}
+        self._seen_to_fail: dict[str, tuple[str, str]] = {}
 
     @property
     def handoff_directory(self) -> Path | None:
@@ -96,15 +102,33 @@ class RepositoryWorkplace(Workplace):
             into=None if is_fork and options.into == agreed else options.into,
             agreed=None if is_fork else agreed,
             is_fork=is_fork,
+            is_own=options.pull_request is not None,
             root=options.workspace,
             identity=options.identity,
         )
+        try:
+            delivery = await self._delivery_of(repositories, state)
+        except BaseException:
+            await repositories.close()
+            raise
         judging = CommitJudging(repositories, self.validator, options.confirmations, options.limits, self._seen_to_fail)
-        self._now = _Opened(repositories, CodingAttempts(repositories), judging)
+        self._now = _Opened(repositories, CodingAttempts(repositories), judging, delivery)
         if manifest is not None:
             await repositories.go_on(_good(state))
             if is_fork:
                 await repositories.publish(repositories.into, _good(state))
+
+    async def _delivery_of(self, repositories: Repositories, state: FeatureState) -> Delivery | None:
+        asked = self._options.pull_request
+        if asked is None:
+            return None
+        delivery = await open_delivery(asked, repositories, self._options.confirmations)
+        if state.manifest is not None and REMOTE not in dict(state.manifest.metadata):
+            raise InvalidRequest(
+                f"repository {repositories.user.path}: into: expected what the work began with, which was no pull request; "
+                f"start under another name"
+            )
+        return delivery
 
     @property
     def branch(self) -> str | None:
@@ -125,6 +149,8 @@ class RepositoryWorkplace(Workplace):
 
     async def complete(self, request: InitializerRequest, state: FeatureState) -> tuple[InitializerRequest, str]:
         request = evolve(request, active_branch=self._repositories.into)
+        if (delivery := self._opened.delivery) is not None:
+            request = evolve(request, metadata=(*request.metadata, (REMOTE, delivery.remote.fingerprint)))
         if self._source is None:
             return request, ""
         request = evolve(request, feature_list=tuple(await self._load(self._source, state)))
@@ -165,6 +191,8 @@ class RepositoryWorkplace(Workplace):
         match message:
             case {"accept_base": str(wanted)}:
                 return await self._accept_base(state, wanted)
+            case {"accept_remote": str(name)} if self._opened.delivery is not None:
+                return self._opened.delivery.agree(state, name)
             case _:
                 return None
 
@@ -201,7 +229,8 @@ class RepositoryWorkplace(Workplace):
         await now.repositories.restore(base)
         if self._options.check_first and await now.judging.passes_already(assignment.feature, base):
             return TurnResult(message="it passes already: the agent was not asked", base=base, commit=base)
-        return await now.attempts.work(ask, assignment, base)
+        result = await now.attempts.work(ask, assignment, base)
+        return evolve(result, before=now.judging.failure_at(assignment.feature, base))
 
     async def diff(self, result: TurnResult) -> str:
         if result.base is None or result.commit is None:
@@ -244,6 +273,19 @@ class RepositoryWorkplace(Workplace):
     async def _merged(self, _: str, base: str, commit: str) -> Confirmed | NotDone:
         merged = await self._repositories.merged(commit)
         return NotDone() if merged is None else Confirmed(merged)
+
+    # pull requests
+
+    def owes(self, state: FeatureState) -> bool:
+        return self._options.pull_request is not None and undelivered(state) is not None
+
+    async def deliver(self, once: Once, settle: Settle, state: FeatureState) -> tuple[FeatureState, str]:
+        delivery, commit = self._opened.delivery, undelivered(state)
+        assert delivery is not None
+        assert commit is not None
+        proposal = await delivery.deliver(once, settle, state, commit)
+        at = f": {proposal.url}" if proposal.url else ""
+        return evolve(state, proposal=proposal), f"pushed {proposal.branch} at {commit} to {proposal.remote}{at}"
 
     @property
     def _opened(self) -> _Opened:

@@ -33,6 +33,7 @@ import trio
 from attrs import evolve, frozen
 
 from harnesses.base import BaseHarness
+from harnesses.effects.effect import OPEN, EffectOutcome
 from harnesses.errors import HarnessMisuse, Waiting
 from harnesses.features.errors import FeatureError, InvalidRequest, NotReady
 from harnesses.features.feature import Feature, FeatureStatus, TurnResult
@@ -48,6 +49,7 @@ from harnesses.features.feature_record import (
     IterationKind,
     IterationResult,
     IterationStatus,
+    RunStatus,
 )
 from harnesses.features.feature_validators import OutcomeValidator
 from harnesses.features.health_checks import CommandHealthCheck, HealthCheck
@@ -250,7 +252,7 @@ class FeatureHarness(BaseHarness[FeatureState, Iteration, IterationResult]):
         }
 
     def is_complete(self) -> bool:
-        return self._list.is_complete(self.state, self._policy)
+        return self._list.is_complete(self.state, self._policy) and not self._workplace.owes(self.state)
 
     def reopens(self) -> bool:
         """Return whether the list may have changed since it was completed."""
@@ -286,7 +288,7 @@ class FeatureHarness(BaseHarness[FeatureState, Iteration, IterationResult]):
         if manifest is not None and manifest.session_id != self.name:
             branch = self._workplace.branch or manifest.active_branch
             manifest = evolve(manifest, session_id=self.name, active_branch=branch)
-            self.update_state(lambda state: evolve(state, manifest=manifest))
+            self.update_state(lambda state: evolve(state, manifest=manifest, proposal=None))
 
     def _collaborators(self) -> _Attempt:
         observers = ObserverThread()
@@ -319,20 +321,35 @@ class FeatureHarness(BaseHarness[FeatureState, Iteration, IterationResult]):
         if begun is not None or (self.state.run is not None and not attempt.checks.has_begun):
             return await attempt.attempts.recover(begun)
         if attempt.writer.is_over:
+            if (delivered := await self._deliver()) is not None:
+                return delivered
             if (wait := stuck(self.state)) is not None:
                 raise Waiting(wait.reason)
             return None
+        if any(one.outcome in (*OPEN, EffectOutcome.CONFIRMED) for one in self.effects):
+            # A delivery that was interrupted ends in the step in which it began.
+            return await self._deliver() or await self._advance(attempt)
         draft, remark = await self._list.compare(self.state, self._policy, self.now)
         attempt.writer.note(remark=remark)
         if draft is None and await self._hear(attempt.messages):
             draft = StepDraft(kind=IterationKind.ORDERS, status=IterationStatus.DONE, state=self.state)
-        return draft or await self._advance(attempt)
+        return draft or await self._deliver() or await self._advance(attempt)
 
     async def _initialise(self, writer: StepWriter) -> StepDraft:
         writer.phases.start(Phase.INITIALIZER, 0)
         draft, remark = await self._list.initialise(self.state, self.name, self.now)
         writer.note(remark=remark)
         return draft
+
+    async def _deliver(self) -> StepDraft | None:
+        """Deliver accepted work between runs; return the step, or None if nothing is owed."""
+        state = self.state
+        if state.run is not None or not state.runs or state.runs[-1].status is RunStatus.INTERRUPTED:
+            return None
+        if not self._workplace.owes(state):
+            return None
+        state, note = await self._workplace.deliver(self.once, self.settle, state)
+        return StepDraft(kind=IterationKind.PROPOSE, status=IterationStatus.DONE, state=state, note=note)
 
     async def _advance(self, attempt: _Attempt) -> StepDraft | None:
         """Return the step for the next move that the state asks for."""

@@ -147,14 +147,10 @@ class StepWriter:
     """Error raised after the last step is recorded."""
     recorded_at: float = field(factory=trio.current_time)
     """When the last step was recorded, on Trio's clock."""
+    is_over: bool = field(default=False, init=False)
+    """Whether a run was handed off in this attempt. An interrupted run continues, unless the interruption ends the attempt."""
     _number: int = 0
     """Number of the last step, until it is known to be recorded."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the run was handed off. An interrupted run continues, unless the interruption ends the attempt."""
-        over = None if self.last is None else self.last.ended
-        return over is not None and over.status is not RunStatus.INTERRUPTED
 
     def note(self, *, remark: str = "", health: Verdict | None = None, rechecked: Iterable[str] = ()) -> None:
         """Add observations to record with the next step."""
@@ -178,6 +174,8 @@ class StepWriter:
         draft = evolve(draft, state=state, note=note)
         self.last = write_step(draft, before, self.notes, answers, streamed=self.streamed)
         self.notes, self.then, self._number = Notes(), draft.then, number
+        over = self.last.ended
+        self.is_over = self.is_over or (over is not None and over.status is not RunStatus.INTERRUPTED)
         return self.last
 
     def settle(self, current_step: int) -> bool:

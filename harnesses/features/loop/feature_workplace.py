@@ -17,6 +17,10 @@ Once: TypeAlias = Callable[..., Awaitable[Any]]
 """`BaseHarness.once`."""
 
 
+Settle: TypeAlias = Callable[..., Awaitable[Any]]
+"""`BaseHarness.settle`."""
+
+
 class Workplace:
     """A workplace in which the agent submits a text and the validator validates it. Extend it for other kinds of work.
 
@@ -102,3 +106,11 @@ class Workplace:
         nothing done so far is lost.
         """
         return None
+
+    def owes(self, state: FeatureState) -> bool:
+        """Return whether accepted work is to be delivered before the harness ends; also while it is not open."""
+        return False
+
+    async def deliver(self, once: Once, settle: Settle, state: FeatureState) -> tuple[FeatureState, str]:
+        """Deliver accepted work at the end of a run; return the new state and a note. Awaited again if it was interrupted."""
+        return state, ""

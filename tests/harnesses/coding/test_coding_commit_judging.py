@@ -34,6 +34,9 @@ class Place:
     async def changes(self, base: str, commit: str) -> list[Change]:
         return [Change("A", path, LINK) for path in self.links]
 
+    async def contains(self, commit: str, other: str) -> bool:
+        return (commit, other) == ("good", WORK.commit)
+
     async def sizes(self, base: str, commit: str) -> dict[str, tuple[int, bool]]:
         return {}
 
@@ -106,6 +109,9 @@ async def test_a_blocked_feature_passes_only_by_all_confirmations_of_a_validator
     verdict = await judging(says=same).judge_blocked(FEATURE, "good", standing)
     assert (verdict.passed, same.asked) == (False, [])
     assert verdict.evidence.startswith("it failed\nother work was accepted since")
+    accepted = evolve(standing, accepted=WORK)
+    assert (await judging(says=same).judge_blocked(FEATURE, "good", accepted)).passed
+    assert not (await judging(says=same).judge_blocked(FEATURE, "elsewhere", accepted)).passed
     again = await judging(says=same).judge_blocked(FEATURE, "good", evolve(standing, last_failure=verdict.evidence))
     assert again.evidence == verdict.evidence
 
@@ -135,4 +141,5 @@ async def test_the_validator_is_asked_before_the_agent_once_for_each_commit():
     seen = [await judge.passes_already(FEATURE, commit) for commit in ("one", "one", "two")]
 
     assert seen == [False, False, False]
+    assert (judge.failure_at(FEATURE, "two"), judge.failure_at(FEATURE, "one")) == ("look 2", "")
     assert [commit for commit, _ in says.asked] == ["one", "two"]

@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from harnesses.agents import CommandAgent, ScriptedAgent
-from harnesses.coding import CodingHarness, Command, FailingTests, FeatureFile, Identity, MergeLimits, OnlyTouches, PytestNodes
+from harnesses.coding import (
+    CodingHarness,
+    Command,
+    FailingTests,
+    FeatureFile,
+    Identity,
+    MergeLimits,
+    OnlyTouches,
+    PullRequest,
+    PytestNodes,
+)
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature_record import InitPlan, InitStep, Shell
 from harnesses.features.feature_validators import depends_on_feature
@@ -326,3 +336,15 @@ def test_a_run_file_without_any_python_works_a_repository(tmp_path: Path):
 
     assert done.returncode == 0, done.stderr
     assert git(tmp_path / "user.git", "show", "main:hello.txt") == "hello"
+
+
+def test_into_is_a_branch_or_a_pull_request(tmp_path: Path) -> None:
+    table = {"repository": ".", "agent": "codex", "features": "TODO.md", "validator": "accept_all"}
+
+    def place(into: object) -> object:
+        return arguments_of({**table, "into": into}, tmp_path)["into"]
+
+    assert (place("work"), place("pr")) == ("work", "pr")
+    assert place({"remote": "fork", "command": ["gh", "{title}"]}) == PullRequest(remote="fork", command=["gh", "{title}"])
+    with pytest.raises(InvalidRequest, match="remote: expected the name of a remote"):
+        place({"remote": "https://host/x"})
