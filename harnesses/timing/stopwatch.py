@@ -67,6 +67,11 @@ class Stopwatch:
         """Return `age_s` at a time on its clock, for those who ask many at once."""
         return 0.0 if self._now is _not_started else now - self._at
 
+    @property
+    def since(self) -> float | None:
+        """The time on its clock from which `age_s` counts; None before the attempt has begun."""
+        return None if self._now is _not_started else self._at
+
     def begin(self) -> float:
         """Start measuring a part; return the value to pass to `end`."""
         return self._now() - _COUNTED.get()

@@ -18,6 +18,10 @@ from orchestrator.codec import decode
 class SupervisionReader(Protocol):
     """A reader of what is recorded about supervisors."""
 
+    def last_seq(self) -> int:
+        """Return the `seq` of the newest record."""
+        ...
+
     def supervision(self, *, after: int = 0) -> Collection[tuple[int, str, str, str]]:
         """Return the records of supervisors and of starts with `seq > after`: `seq`, harness, supervisor's path, and body."""
         ...
@@ -76,12 +80,13 @@ class SupervisionTree:
     def above(self) -> Mapping[str, str]:
         """Return the path of the supervisor of each harness that has been started; empty for the root."""
         with self._lock:
+            last = self._reader.last_seq()
             new = self._reader.supervision(after=self._after)
             if new:
                 # New ones, since others may be reading those so far.
                 self._above = self._above | {harness: path for _, harness, path, _ in new if harness}
                 self._specs = self._specs | {path: decode(body) for _, harness, path, body in new if not harness}
-                self._after = max(seq for seq, *_ in new)
+            self._after = last
             return self._above
 
     def supervisors(self, now: float) -> list[SupervisorView]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from typing import TypeAlias
 
 import msgspec
 from attrs import frozen
@@ -52,6 +53,10 @@ class Live(msgspec.Struct, frozen=True, gc=False):
     """The harness's `step_timeout_s`."""
     halted: str = ""
     """Why the harness is not doing its task although it runs."""
+
+
+Doings: TypeAlias = tuple[Doing, float | None, float | None, str]
+"""What a `Live` has, with the time on Trio's clock from which `age_s` counts instead of it; None for an age of 0."""
 
 
 class ToldLives(msgspec.Struct):

@@ -35,7 +35,7 @@ from orchestrator.recording.budget_account import StoredBudgetAccount
 from orchestrator.recording.commit_queue import Condition
 from orchestrator.recording.grouped_steps import GroupedSteps
 from orchestrator.recording.snapshot_policy import SnapshotPolicy
-from orchestrator.runtime.activity import APPROVAL, WAITING, WORKING, Live
+from orchestrator.runtime.activity import APPROVAL, WAITING, WORKING, Doings, Live
 from orchestrator.runtime.actor import Actor, Carried, Exit, RunContext
 from orchestrator.runtime.child_orders import ChildOrders, ChildRestarts
 from orchestrator.runtime.failure_events import failed, found, is_lasting, parted
@@ -163,6 +163,14 @@ class Child:
             return None
         doing = APPROVAL if control.is_parked else WAITING if control.is_waiting else WORKING
         return Live(doing, control.watch.age_at(now), control.step_timeout_s, _halted(self.record.harness))
+
+    def doing_since(self) -> Doings | None:
+        """Return its activity without reading a clock: the same values for as long as nothing changes."""
+        control = self.orders.control
+        if control is None:
+            return None
+        doing = APPROVAL if control.is_parked else WAITING if control.is_waiting else WORKING
+        return doing, control.watch.since, control.step_timeout_s, _halted(self.record.harness)
 
     @property
     def gauges(self) -> Mapping[str, float]:

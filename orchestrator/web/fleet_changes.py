@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from math import inf
 
+import msgspec
 from attrs import define, field, frozen
 
 from harnesses.timing.clock import now_s
@@ -46,8 +47,7 @@ _QUIET = frozenset({"intent", "outcome", "output", "message", "transcript", "bud
 _UNDISTURBED = ("running", "working", "waiting", "hung")
 
 
-@frozen
-class Stepped:
+class Stepped(msgspec.Struct, frozen=True, gc=False):
     """A harness that runs undisturbed: of its status only this has changed."""
 
     activity: str
@@ -196,8 +196,8 @@ class FleetChanges:
     def _watch(self, name: str, live: Live, activity: str, since_s: float, limit_s: float | None) -> None:
         """Have a harness looked at again when its step takes longer than usual."""
         if live.doing is Doing.WORKING and activity != "hung":
-            limits = (live.timeout_s, limit_s, LEAST_S)
-            self._due[name] = since_s + next(limit for limit in limits if limit is not None)
+            usual_s = LEAST_S if limit_s is None else limit_s
+            self._due[name] = since_s + (usual_s if live.timeout_s is None else live.timeout_s)
         else:
             self._due.pop(name, None)
 

@@ -64,6 +64,7 @@ def page(folder: Path, harnesses: int = 10_000, steps: int = 100) -> Figures:
     if not path.exists():
         write_large_store(path, harnesses * steps, harnesses)
     figures: Figures = {"harnesses": harnesses, "steps": harnesses * steps, "server": _server(path)}
+    figures["live"] = live(folder / "live.db", harnesses)
     with serving(path, {**os.environ, "ORCHESTRATOR_TOKEN": TOKEN}) as url, open_browser() as browser:
         figures["browser"] = _browser(browser, url, harnesses)
         figures["watched"] = _watched(folder, browser)
@@ -99,6 +100,37 @@ def _server(path: Path) -> Figures:
     site.close()
     took["read_anew_after_2000_steps_ms"] = median(stepped)
     return {name: round(each, 1) for name, each in took.items()}
+
+
+def live(path: Path, harnesses: int) -> Figures:
+    """Return milliseconds of processor time for `/fleet` when 2,000 of the harnesses of a program have made a step.
+
+    Of the server, of the program that tells it what they do, and of both when nothing has happened.
+    """
+    command = [sys.executable, "-m", "tests.benchmarks.page", "live", str(path), str(harnesses)]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        try:
+            assert program.stdin is not None
+            assert program.stdout is not None
+            took = dict[str, list[float]]()
+            program.stdout.readline()
+            site = Site(path)
+            site.fleet.changed(0)
+            for number in range(2 * _ROUNDS):
+                name = ("steps", "idle")[number % 2]
+                if name == "steps":
+                    program.stdin.write("step\n")
+                    program.stdin.flush()
+                    program.stdout.readline()
+                time.sleep(1.2)  # what the programs told is told again for a second
+                clock = (~program.pid << 3) | 2  # the processor time of another process; see clock_getcpuclockid(3)
+                began = time.clock_gettime(clock)
+                took.setdefault(name, []).append(_ms(lambda: site.fleet.changed(site.fleet.version)))
+                took.setdefault(f"{name}_program", []).append((time.clock_gettime(clock) - began) * 1000)
+            site.close()
+        finally:
+            program.kill()
+    return {f"{name}_ms": round(median(each), 1) for name, each in took.items()}
 
 
 def _ms(function: Any) -> float:
@@ -188,6 +220,41 @@ async def _step(path: str) -> None:
     print(time.perf_counter() - began, time.process_time() - worked)
 
 
+class _Stirred(BaseHarness[int, int, int]):
+    """Makes a step each time that it is woken."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.bell, self.begun = trio.Event(), trio.Event()
+
+    async def execute(self) -> AsyncIterator[tuple[int, int]]:
+        while True:
+            self.begun.set()
+            await self.bell.wait()
+            self.bell = trio.Event()
+            self.update_state(lambda count: count + 1)
+            yield 0, self.state
+
+
+async def _live(path: str, count: str) -> None:
+    """Run harnesses, of which some make a step for each line of standard input; say so when they have."""
+    async with Orchestrator(path, control=True) as orchestrator:
+        made = [_Stirred() for _ in range(int(count))]
+        for number, harness in enumerate(made):
+            orchestrator.start(harness, name=f"h{number}")
+        for harness in made:
+            await harness.begun.wait()
+        print("begun", flush=True)
+        while await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):
+            stirred = made[1:_STEPPED:2]
+            for harness in stirred:
+                harness.begun = trio.Event()
+                harness.bell.set()
+            for harness in stirred:
+                await harness.begun.wait()
+            print("stepped", flush=True)
+
+
 async def _follow(url: str) -> None:
     """Follow the events of a page server with many connections, until killed."""
     port = int(url.partition("?")[0].rstrip("/").rpartition(":")[2])
@@ -205,4 +272,4 @@ async def _follow(url: str) -> None:
 
 
 if __name__ == "__main__":
-    trio.run({"step": _step, "follow": _follow}[sys.argv[1]], sys.argv[2])
+    trio.run({"step": _step, "follow": _follow, "live": _live}[sys.argv[1]], *sys.argv[2:])

@@ -17,16 +17,8 @@ from orchestrator.store.integrity.proof_findings import REPAIRED
 
 _MOST = 50_000
 """Records that are looked through; where there are more, everything may have changed."""
-_STEPS = """
-SELECT h.name, n.step, n.time_us FROM (
-    SELECT harness, max(seq), step, time_us FROM records NOT INDEXED WHERE seq > ? AND kind = 'step' GROUP BY harness
-) n JOIN harnesses h ON h.id = n.harness
-"""
-_OTHERS = """
-SELECT n.kind, coalesce(h.name, '') FROM (
-    SELECT DISTINCT harness, kind FROM records NOT INDEXED WHERE seq > ? AND kind <> 'step'
-) n LEFT JOIN harnesses h ON h.id = n.harness
-"""
+_NEW = "SELECT kind, harness, step, time_us FROM records NOT INDEXED WHERE seq > ? ORDER BY seq"
+_NAMES = "SELECT id, name FROM harnesses WHERE id > ? ORDER BY id"
 _MARKS = "SELECT (SELECT coalesce(max(seq), 0) FROM records), (SELECT ownership FROM meta), (SELECT max(id) FROM harnesses)"
 _OWNERS = "SELECT DISTINCT owner FROM harnesses WHERE owner IS NOT NULL"
 
@@ -46,6 +38,8 @@ class News:
     """Number and time, in microseconds, of the newest step of each harness that has a new one."""
     others: Mapping[str, set[str]] = field(factory=dict[str, set[str]])
     """The harnesses that have other new records, by their kinds; an empty name stands for none."""
+    names: dict[int, str] = field(factory=dict[int, str])
+    """Of all harnesses, by their numbers: none is ever removed."""
     is_whole: bool = False
     """Whether so much is new, or records were removed, that everything has to be read."""
 
@@ -56,10 +50,16 @@ def read_news(db: sqlite3.Connection, path: Path, known: News) -> News:
     ownership = tuple(ownership)
     owners = known.owners if ownership == known.ownership else tuple(owner for (owner,) in db.execute(_OWNERS))
     alive = frozenset(owner for owner in owners if is_alive(path, owner))
+    new = dict(db.execute(_NAMES, (next(reversed(known.names), 0),)))
+    names = known.names | new if new else known.names
     if not known.last_seq <= last_seq <= known.last_seq + _MOST:
-        return News(last_seq, ownership, owners, alive, is_whole=True)
-    steps = {name: (step, time_us) for name, step, time_us in db.execute(_STEPS, (known.last_seq,))}
+        return News(last_seq, ownership, owners, alive, names=names, is_whole=True)
+    steps: dict[str, tuple[int, int]] = {}
     others: dict[str, set[str]] = {}
-    for kind, name in db.execute(_OTHERS, (known.last_seq,)):
-        others.setdefault(kind, set()).add(name)
-    return News(last_seq, ownership, owners, alive, steps, others, not others.keys().isdisjoint(("pruned", REPAIRED)))
+    for kind, harness, step, time_us in db.execute(_NEW, (known.last_seq,)):
+        if kind == "step":
+            steps[names[harness]] = step, time_us
+        else:
+            others.setdefault(kind, set()).add(names.get(harness, ""))
+    is_whole = not others.keys().isdisjoint(("pruned", REPAIRED))
+    return News(last_seq, ownership, owners, alive, steps, others, names, is_whole)

@@ -64,19 +64,17 @@ _TAIL_TIMES = (
     f"WHERE r.seq > (SELECT indexed_seq FROM meta) AND r.kind = 'step' AND h.name IN ({_ASKED})"
 )
 _TIMES_READ = msgspec.json.Decoder(list[tuple[str, list[int]]])
-_HARNESSES = (
-    "SELECT id, name, status, attempt, class, owner, time_us, event FROM harnesses "
-    f"WHERE :names IS NULL OR name IN ({_ASKED}) ORDER BY id"
-)
-_HEADS = (
-    "SELECT id, (SELECT max(step) FROM step_index WHERE harness = id) FROM harnesses "
-    f"WHERE :names IS NULL OR name IN ({_ASKED})"
+_AMONG = f"WHERE name IN ({_ASKED})"
+HARNESSES = "SELECT id, name, status, attempt, class, owner, time_us, event FROM harnesses {among} ORDER BY id"
+HEADS = "SELECT id, (SELECT max(step) FROM step_index WHERE harness = id) FROM harnesses {among}"
+_NEWER_HEADS = (
+    "SELECT harness, max(step) FROM records WHERE seq > (SELECT indexed_seq FROM meta) AND kind = 'step' "
+    "AND harness IN (SELECT id FROM harnesses {among}) GROUP BY harness"
 )
 _ROSTER = (
     "SELECT json_group_array(json_array(name, status, attempt, class, "
     "coalesce(owner IN (SELECT value FROM json_each(?)), 0), time_us, event)) FROM (SELECT * FROM harnesses ORDER BY id)"
 )
-_ALL: Mapping[str, str | None] = {"names": None}
 _ROSTER_READ = msgspec.json.Decoder(list[HarnessRow])
 
 _MESSAGE = "seq, sender, body, coalesce(id, ''), kind, coalesce(type, ''), coalesce(deadline_us, 0)"
@@ -143,6 +141,11 @@ ScannedRow: TypeAlias = tuple[int, int, int, int, int, int, str, str]
 """`seq`, number of the harness, epoch, attempt, step, `time_us`, kind and body of a record."""
 
 
+def of_harnesses(query: str, names: Collection[str] | None) -> tuple[str, Mapping[str, str]]:
+    """Return a query of some harnesses, or of all, and what it takes: with `OR :names IS NULL` it would look at all rows."""
+    return (query.format(among=""), {}) if names is None else (query.format(among=_AMONG), {"names": encode(list(names))})
+
+
 def records_of(kinds: Collection[str]) -> str:
     """Return the query for the newest records of these kinds of one harness; lifecycle events are in an index."""
     places, which = ",".join("?" * len(kinds)), "1" if {*NOT_EVENTS} & {*kinds} else IS_EVENT
@@ -184,10 +187,9 @@ class SqliteReader:
 
     def harnesses(self, names: Collection[str] | None = None) -> list[HarnessRecord]:
         """Return some harnesses, or all, in order of first start."""
-        asked = {"names": None if names is None else encode(list(names))}
         with self._reading() as db:
-            heads = self._heads(db, asked)
-            rows = db.execute(_HARNESSES, asked).fetchall()
+            heads = self._heads(db, names)
+            rows = db.execute(*of_harnesses(HARNESSES, names)).fetchall()
         alive = {owner: is_alive(self.path, owner) for owner in {row[5] for row in rows} if owner is not None}
         return [
             HarnessRecord(
@@ -260,7 +262,7 @@ class SqliteReader:
         """Return version and JSON of the state with which a harness continues when it is started again."""
         with self._reading() as db:
             harness = self._number(db, name)
-            head = self._heads(db)[harness]
+            head = self._heads(db, [name])[harness]
             version, migrated = goes_on_with(db, harness, head, self._cipher)
             return version, migrated or find_state(db, harness, head, self._cipher).state
 
@@ -307,11 +309,12 @@ class SqliteReader:
     def effects(self, name: str | None = None, *, current: bool = False) -> list[EffectRecord]:
         """Return all effects, of one harness or of all, in the order in which they were last begun."""
         found: list[EffectRecord] = []
+        asked = None if name is None else [name]
         with self._reading() as db:
             names = dict(db.execute("SELECT id, name FROM harnesses"))
             numbers = [*names] if name is None else [self._number(db, name)]
             # Effects of steps in progress: two small queries for each harness, however many effects there were.
-            making = {number: head + 1 for number, head in self._heads(db).items()} if current else {}
+            making = {number: head + 1 for number, head in self._heads(db, asked).items()} if current else {}
             tail: dict[int, list[Mark]] = {}
             for number, *mark in db.execute(_TAIL_MARKS):
                 tail.setdefault(number, []).append(Mark(*mark))
@@ -504,15 +507,10 @@ class SqliteReader:
         arguments = reveal_value(self._cipher, "arguments", record.arguments)
         return evolve(record, arguments=arguments, result=reveal_value(self._cipher, "result", record.result))
 
-    def _heads(self, db: sqlite3.Connection, asked: Mapping[str, str | None] = _ALL) -> dict[int, int]:
-        """Return the last step of every harness, or at least of those asked for."""
-        heads = {number: step or 0 for number, step in db.execute(_HEADS, asked)}
-        heads.update(
-            db.execute(
-                "SELECT harness, max(step) FROM records WHERE seq > (SELECT indexed_seq FROM meta) AND kind = 'step' "
-                "GROUP BY harness"
-            )
-        )
+    def _heads(self, db: sqlite3.Connection, names: Collection[str] | None = None) -> dict[int, int]:
+        """Return the last step of some harnesses, or of all, by their numbers."""
+        heads = {number: step or 0 for number, step in db.execute(*of_harnesses(HEADS, names))}
+        heads.update(db.execute(*of_harnesses(_NEWER_HEADS, names)))
         return heads
 
     def _read_steps(

@@ -15,7 +15,7 @@ from orchestrator.lifecycle import Status
 from orchestrator.store import SqliteStore
 from orchestrator.store.conformance import claim, event_row, intent_row, numbers, step_row
 from orchestrator.store.file.schema import INDEX_EVERY
-from orchestrator.store.sqlite.sqlite_reader import records_of
+from orchestrator.store.sqlite.sqlite_reader import HARNESSES, HEADS, of_harnesses, records_of
 from orchestrator.store.store_protocol import Claimed
 
 
@@ -126,3 +126,12 @@ def test_lifecycle_events_of_a_harness_are_found_without_reading_its_steps(
         plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {records_of(kinds)}", ("one", 1, *kinds, 9))]
 
     assert plan[0] == (f"SEARCH r USING INDEX {index}" if index else "SCAN r")
+
+
+@pytest.mark.parametrize("query", [HARNESSES, HEADS])
+def test_some_harnesses_are_found_without_reading_the_others(store: SqliteStore, query: str) -> None:
+    statement, values = of_harnesses(query, ["one"])
+    with closing(sqlite3.connect(store.path)) as db:
+        plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+
+    assert plan[0].startswith("SEARCH harnesses USING")

@@ -121,6 +121,24 @@ async def test_restarts_that_were_counted_are_those_within_the_period(tmp_path: 
     assert (now.restarts in (1, 2), now.harnesses, later.restarts) == (True, ("one", "two"), 0)
 
 
+async def test_a_tree_reads_no_record_twice(tmp_path: Path) -> None:
+    path, asked = tmp_path / "run.db", list[int]()
+
+    class Noting(SqliteReader):
+        def supervision(self, *, after: int = 0) -> list[tuple[int, str, str, str]]:
+            asked.append(after)
+            return super().supervision(after=after)
+
+    async with Orchestrator(path, handle_signals=False) as orchestrator:
+        await orchestrator.start(Scripted(three), name="one").wait()
+    with closing(Noting(path)) as reader:
+        tree, last = SupervisionTree(reader), reader.last_seq()
+        for _ in range(3):
+            tree.above()
+
+    assert asked == [0, last, last]
+
+
 async def test_a_supervisor_is_recorded_once_however_many_harnesses_it_has() -> None:
     store = MemoryStore()
     async with Orchestrator(store, handle_signals=False) as orchestrator:
