@@ -17,6 +17,7 @@ from zlib import crc32
 
 SAVED = "kind = 'step' AND state IS NOT NULL"
 INDEXES = {"step_index": "kind = 'step'", "effect_index": "kind IN ('intent', 'outcome')", "snapshots": SAVED}
+WATCHED = {"harnesses", "claims", "mailbox", "meta", "pools", "open_reservations", "approval_index", "state_versions"}
 # Every allowed row of `sqlite_master`, in order, each with a hash; SHAPES says which of them each version has.
 OBJECTS = """
 table/records/290fc3457bd59bf8 table/step_index/01bcbea22226713e table/snapshots/4854d2abafe2d18c
@@ -46,8 +47,7 @@ FROM records WHERE seq > ? AND seq <= ? ORDER BY seq"""
 STEPS = """SELECT seq FROM (SELECT seq, step, lag(step, 1, CASE WHEN ? THEN step - 1 ELSE 0 END) OVER (PARTITION BY harness
 ORDER BY seq) AS was FROM records WHERE kind = 'step') WHERE step <> was + 1 ORDER BY seq LIMIT 1"""
 ASIDE = {"outcome": "result", "transcript": "messages"}  # the field that may be in a file, by the kind of record
-NAMING = """SELECT seq, kind, body FROM records WHERE kind IN ('outcome', 'transcript') AND instr(body, '"file":{"sha256":"')
-ORDER BY seq"""
+NAMING = """SELECT seq, kind, body FROM records WHERE kind IN ('outcome', 'transcript') AND instr(body, '"file":{"sha256"')"""
 SEALS = "SELECT position, first_seq, last_seq, notes, marks, hash FROM seals WHERE position {} ? ORDER BY position"
 BASE = """SELECT notes FROM seals WHERE substr(notes, 1, 15) = '[["",["pruned",' ORDER BY position DESC LIMIT 1"""
 
@@ -196,7 +196,7 @@ def compare(expected, actual, tail, found):
 
 def look_beside(db, base, noted, found):
     """Compare other rows with their last noted hashes, and the indexes with the records."""
-    for table in sorted({table for table, _ in noted}):
+    for table in sorted({table for table, _ in noted} | WATCHED):
         kept = {key: of_row for (of, key), of_row in noted.items() if of == table and of_row is not None}
         rows, key = [("user_version", *db.execute("PRAGMA user_version").fetchone())], ["name"]
         if table == "sqlite_master":  # Schema objects are compared with the expected ones, whatever was noted of them.

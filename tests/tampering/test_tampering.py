@@ -55,6 +55,22 @@ def test_who_takes_away_the_beginning_and_writes_the_chain_anew_is_found_out_by_
         assert {one.where for one in proof.findings} == {where for _, _, where in alone} == {"head"}
 
 
+def test_a_row_in_a_table_that_never_had_one_is_found_by_both(bases: list[Base], tmp_path: Path) -> None:
+    path = copy(next(base for base in bases if not rows_in(base.path, "open_reservations")), tmp_path / "inserted")
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("INSERT INTO open_reservations VALUES (1, 1, 1, 1, 1, '[]', '{}')")
+
+    proof, alone = judge(path)
+
+    assert [(one.what, one.where) for one in proof.findings] == [("inserted", "open_reservations")]
+    assert [(what, where.split()[0]) for _, what, where in alone] == [("inserted", "open_reservations")]
+
+
+def rows_in(path: Path, table: str) -> int:
+    with closing(sqlite3.connect(path)) as db:
+        return int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
 HEADS: tuple[dict[str, Any], ...] = (
     *[dict[str, Any](position=each) for each in (7.0, 1.0, 1e9, True, "1", None, 10**6)],
     *[dict[str, Any](last_seq=each) for each in (7.0, True, None)],

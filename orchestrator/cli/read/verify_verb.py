@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,9 +15,11 @@ from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.verb_options import USUAL, Common, print_all
 from orchestrator.errors import StoreUnusable, UsageError
 from orchestrator.store.file.schema import APPLICATION_ID
+from orchestrator.store.file.server_copy import server_of, shown_place
 from orchestrator.store.integrity.chain_head import head_path
 from orchestrator.store.integrity.proof import HASH_LENGTH, Finding, Proof, is_unmade, prove
-from orchestrator.store.places.store_location import check_is_own, place_of
+from orchestrator.store.places.server_proof import prove_server
+from orchestrator.store.places.store_location import place_of
 from orchestrator.text.command_hints import command
 from orchestrator.text.terminal_text import one_line
 from orchestrator.text.value_lines import json_line, stamp_us
@@ -41,10 +44,13 @@ def verify(
         head: a head that was noted elsewhere (default: the one beside the store)
         deep: also derive every state anew; takes longer
     """
-    store = str(place_of(common.location))
-    check_is_own(store, "verify")
-    proof = verified(store, head, deep=deep)
-    print_all(verify_lines(store, proof, as_json=common.json))
+    store = place_of(common.location)
+    server = server_of(store)
+    if server is None:
+        proof = verified(str(store), head, deep=deep)
+    else:
+        proof = prove_server(server, store.parent, partial(_text, head), deep=deep)
+    print_all(verify_lines(shown_place(store), proof, as_json=common.json))
     return ExitCode.INTEGRITY if proof.findings else ExitCode.OK
 
 

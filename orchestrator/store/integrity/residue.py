@@ -22,7 +22,7 @@ from attrs import frozen
 
 from orchestrator.store.integrity.seals import Note, row_hash
 
-_NEWEST = """
+NEWEST_BASE = """
 SELECT notes FROM seals WHERE substr(notes, 1, 15) = '[["",["pruned",' ORDER BY position DESC LIMIT 1
 """
 _MARK = struct.Struct("<QI")
@@ -73,7 +73,11 @@ class Residue:
 
 def read_base(db: sqlite3.Connection) -> Base:
     """Return the base, as the chain defines it."""
-    row = db.execute(_NEWEST).fetchone()
+    return base_in(db.execute(NEWEST_BASE).fetchone())
+
+
+def base_in(row: tuple[Any, ...] | None) -> Base:
+    """Return the base that a row of `NEWEST_BASE` defines."""
     try:
         _, position, hash, last_seq, by, time_us = json.loads(row[0])[0][1] if row else ("", 0, "", 0, "", 0)
         sound = [type(each) for each in (position, hash, last_seq, by, time_us)] == [int, str, int, str, int]

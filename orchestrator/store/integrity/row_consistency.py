@@ -25,7 +25,7 @@ from orchestrator.store.file.schema import INDEXES
 from orchestrator.store.file.value_files import named_files, what_is_wrong
 from orchestrator.store.integrity.proof_findings import COPY, Account
 from orchestrator.store.integrity.residue import Base, read_base
-from orchestrator.store.integrity.seals import key_of, row_hash
+from orchestrator.store.integrity.seals import WATCHED, key_of, row_hash
 from orchestrator.store.store_operations import mailbox_columns, record_fields
 
 _VERSION = ("user_version",)
@@ -70,7 +70,7 @@ SELECT NOT EXISTS (
 
 def check_rows(db: sqlite3.Connection, account: Account) -> None:
     """Check the rows of other tables, and the schema version, against their last notes."""
-    for table in sorted({table for table, _ in account.noted}):
+    for table in sorted({table for table, _ in account.noted}.union(WATCHED)):
         kept = {key: hash for (of, key), hash in account.noted.items() if of == table and hash}
         if table == "sqlite_master":  # Schema objects are compared with the expected ones, whatever was noted of them.
             kept = {key: hash for key, hash in kept.items() if key == _VERSION}

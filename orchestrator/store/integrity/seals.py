@@ -135,7 +135,7 @@ class Sealer:
         """Write a seal over everything new, if there is anything."""
         position, last_seq, hash = self._db.execute(_LAST).fetchone() or (0, 0, "")
         notes = [*said, *self._notes()]
-        self._newest = _append(self._db, position + 1, last_seq, hash, notes) or Noted(position, last_seq, hash)
+        self._newest = append_seals(self._db, position + 1, last_seq, hash, notes) or Noted(position, last_seq, hash)
         self._touched.clear()
         self._due = time.monotonic() + self._every_s
 
@@ -189,7 +189,7 @@ def seal_anew(db: sqlite3.Connection, store: Path, version: int) -> None:
         columns = key_of(db, table)
         rows = db.execute(f"SELECT {', '.join(columns)}, * FROM {table} ORDER BY 1")
         notes += [(table, list(row[: len(columns)]), row_hash(row[len(columns) :])) for row in rows]
-    seal = _append(db, position + 1, last_seq, hash, notes)
+    seal = append_seals(db, position + 1, last_seq, hash, notes)
     assert seal is not None
     if position == 0:
         begin_head(store, seal)
@@ -210,7 +210,7 @@ def trailer(position: int, first_seq: int, last_seq: int, notes: str) -> bytes:
     return f"\n{position} {first_seq} {last_seq}\n{notes}".encode("utf-8", "surrogateescape")
 
 
-def _append(db: sqlite3.Connection, position: int, after: int, before: str, notes: list[Note]) -> Noted | None:
+def append_seals(db: sqlite3.Connection, position: int, after: int, before: str, notes: list[Note]) -> Noted | None:
     """Write seals over the records after one, with the notes; return the last seal, None if there was nothing to cover.
 
     A seal ends at a gap in the numbers, and the next begins after it, so that the gap stays visible.

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from attrs import frozen
 
 from harnesses.files.safe_files import draft_of
 from orchestrator.errors import StoreBusy, StoreCorrupt, StoreError, StoreUnusable
@@ -28,8 +29,11 @@ from orchestrator.store.file.schema import VERSION as FILE_VERSION
 from orchestrator.store.file.schema_shape import Connection
 from orchestrator.store.file.server_copy import Server, note_living
 from orchestrator.store.file.summary_folder import remove_summary, writing
+from orchestrator.store.integrity.chain_head import Noted
+from orchestrator.store.integrity.seals import append_seals, row_hash
 from orchestrator.store.postgres.postgres_address import Address
 from orchestrator.store.postgres.postgres_connection import LimitedDatabase, array, translated
+from orchestrator.store.postgres.postgres_seals import changed_rows
 from orchestrator.store.postgres.postgres_setup import check_version
 from orchestrator.store.postgres.postgres_switch import fields_of, read_switches
 from orchestrator.store.sqlite.sqlite_file import is_database, open_writer
@@ -84,7 +88,22 @@ _ALL = (
     "effect_index",
     "snapshots",
 )
+_SEAL = """
+SELECT position, first_seq, last_seq, notes, hash, marks FROM seals WHERE position > %s ORDER BY position LIMIT 1
+"""
 _AT = "SELECT harness, epoch, attempt, step, time_us, kind FROM records WHERE seq = "
+
+
+@frozen
+class WholeCopy:
+    """A copy with seals, as of one moment."""
+
+    store: str
+    """Which store it is of, unlike that of any other."""
+    newest: Noted | None
+    """The last seal of the server; None if there is none."""
+    records: int
+    """Number of records that are not under it."""
 
 
 class CopyRefresh:
@@ -115,6 +134,20 @@ class CopyRefresh:
             except BaseException:
                 self._disconnect()
                 raise
+
+    def copy_whole(self) -> WholeCopy:
+        """Make a copy, where there is none, of everything as of one moment, with the seals of the server.
+
+        Raises:
+            StoreUnusable: the server does not answer, or has no store there.
+        """
+        with translated(self._server.location), _disk_translated(self._path), file_translated(str(self._path)):
+            try:
+                db = self._connect()
+                with closing(open_writer(self._path, _BUSY_S)) as copy, copy.writing():
+                    return _copy_whole(db, copy)
+            finally:
+                self._disconnect()
 
     def _connect(self) -> LimitedDatabase:
         if self._db is not None and (self._db.is_lost or os.getpid() != self._pid):
@@ -171,7 +204,7 @@ class CopyRefresh:
                 moment, switches = db.row(_MOMENT), read_switches(db)
                 if moment[0] != store or not _continues(db, copy, known):
                     raise StoreBusy(f"{self._server.location} was replaced while it was copied: expected one store; try again")
-                upto = _add_rows(db, copy, known, moment[2])
+                upto = _add_rows(db, copy, known, moment[2], most=_PAGES)
             _index(copy)
             copy.execute("UPDATE meta SET ownership = ?", (moment[1],))
         is_all = upto >= int(moment[2])
@@ -223,11 +256,38 @@ def _continues(db: LimitedDatabase, copy: Connection, known: int) -> bool:
     return not known or db.row(f"{_AT}%s", (known,)) == copy.execute(f"{_AT}?", (known,)).fetchone()
 
 
-def _add_rows(db: LimitedDatabase, copy: Connection, known: int, newest: int) -> int:
+def _copy_whole(db: LimitedDatabase, copy: Connection) -> WholeCopy:
+    """Copy everything, and seal what the server has not sealed yet, in the copy alone."""
+    with db.transaction(_SNAPSHOT):
+        store, _, newest, *_ = db.row(_MOMENT)
+        _add_rows(db, copy, 0, newest, most=None)
+        copy.execute("DELETE FROM seals")
+        seal = Noted(0, 0, "")
+        for position, first, last, notes, hash, marks in _seals(db):
+            copy.execute("INSERT INTO seals VALUES (?, ?, ?, ?, ?, ?)", (position, first, last, notes, hash, marks))
+            seal = Noted(position, last, hash)
+        changes = [*changed_rows(db, db.rows("SELECT of_table, key FROM unsealed"))]
+    if not seal.position:
+        return WholeCopy(store, None, int(newest))
+    (count,) = copy.execute("SELECT count(*) FROM records WHERE seq > ?", (seal.last_seq,)).fetchone()
+    own = copy.execute("SELECT * FROM meta").fetchone()
+    append_seals(copy, seal.position + 1, seal.last_seq, seal.hash, [*changes, ("meta", [1], row_hash(own))])
+    return WholeCopy(store, seal, count)
+
+
+def _seals(db: LimitedDatabase) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of the seals, one at a time: there may be megabytes in each."""
+    after = -(1 << 62)
+    while row := db.row(_SEAL, (after,)):
+        yield row
+        after = row[0]
+
+
+def _add_rows(db: LimitedDatabase, copy: Connection, known: int, newest: int, *, most: int | None) -> int:
     """Add what comes after the record `known`, and return the `seq` of the last record added: `newest`, or an earlier one."""
     upto = known
     _consume(db, copy)
-    for last, page in islice(pages(db, "records", known, newest), _PAGES):
+    for last, page in islice(pages(db, "records", known, newest), most):
         _insert(copy, "records", _PAGED["records"][0], page)
         upto = last
     for table in ("mailbox", "approval_index"):

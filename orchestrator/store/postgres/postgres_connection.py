@@ -16,6 +16,7 @@ from harnesses.diagnostics.extras import install_command
 from harnesses.redaction.redactor import redact_text
 from orchestrator.errors import StoreBusy, StoreError, StoreUnusable, UsageError
 from orchestrator.store.postgres.postgres_address import Address
+from orchestrator.store.postgres.postgres_schema import WRITES
 
 if TYPE_CHECKING:
     from psycopg import Connection, Cursor
@@ -39,6 +40,7 @@ class Database:
             r"-cdefault_transaction_isolation=read\ committed",
             "-cstatement_timeout=0",
             "-clock_timeout=0",
+            f"-c{WRITES}=on",
         )
         self._connection: Connection[Any] = psycopg.connect(
             address.url,

@@ -10,6 +10,8 @@ leases       until when each living run owns its harnesses, by the server's cloc
              however long, blocks a renewal
 mailbox, pools, open_reservations, approval_index, state_versions    as in `orchestrator.store.file.schema`
 kill_switches  those that are on. Each change changes `meta.ownership`, so that the next commit of every run reads them anew
+seals        a chain of hashes over the records, and over changes to rows of the other tables; see `postgres_seals`
+unsealed     which rows were changed since the last seal
 meta         one row; `ownership` changes whenever a harness changes owner; `store` is unlike that of any other store
 
 Bodies are `text`, since `jsonb` refuses `\\u0000` and changes the order of keys.
@@ -17,7 +19,9 @@ Bodies are `text`, since `jsonb` refuses `\\u0000` and changes the order of keys
 
 from __future__ import annotations
 
-VERSION = 2
+from collections.abc import Mapping
+
+VERSION = 3
 """Version of the schema, in `meta.version`."""
 
 FIND_META = "SELECT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = 'meta')"
@@ -177,6 +181,57 @@ $$;
 for: they become question marks.
 """
 
+NOTED: Mapping[str, tuple[Mapping[str, str], str]] = {
+    "approval_index": ({"seq": "bigint"}, "seq, id, harness, digest"),
+    "claims": ({"harness": "integer", "epoch": "integer"}, "harness, epoch, run"),
+    "harnesses": (
+        {"id": "integer"},
+        "id, name, class, initial_state, owner, epoch, status, attempt, supervision, event, time_us, mailbox_limit",
+    ),
+    "mailbox": ({"seq": "bigint"}, "seq, harness, sender, body, consumed_step, id, kind, type, deadline_us"),
+    "open_reservations": ({"id": "bigint"}, "id, harness, epoch, attempt, step, pools, amounts"),
+    "pools": ({"pool": "text"}, "pool, limits, spent, reserved, time_us"),
+    "state_versions": (
+        {"harness": "integer", "step": "bigint", "version": "integer"},
+        "harness, step, version, seq",
+    ),
+}
+"""Tables whose rows seals note: the types of the key's columns, and all columns, in the order that they have in a file."""
+
+WRITES = "orchestrator.writes"
+"""The setting with which connections of this package have their changes noted."""
+
+_NOTE = """
+CREATE FUNCTION note_{table}() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_setting('{setting}', true) = 'on' THEN
+        INSERT INTO unsealed SELECT TG_TABLE_NAME, json_build_array({key})::text FROM changed;
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER note_insert AFTER INSERT ON {table} REFERENCING NEW TABLE AS changed FOR EACH STATEMENT
+EXECUTE FUNCTION note_{table}();
+CREATE TRIGGER note_update AFTER UPDATE ON {table} REFERENCING NEW TABLE AS changed FOR EACH STATEMENT
+EXECUTE FUNCTION note_{table}();
+CREATE TRIGGER note_delete AFTER DELETE ON {table} REFERENCING OLD TABLE AS changed FOR EACH STATEMENT
+EXECUTE FUNCTION note_{table}();
+"""
+_SEALS = """
+CREATE TABLE seals (
+    position bigint PRIMARY KEY,
+    first_seq bigint NOT NULL,
+    last_seq bigint NOT NULL,
+    notes text NOT NULL,
+    hash text NOT NULL,
+    marks bytea NOT NULL
+);
+CREATE TABLE unsealed (
+    of_table text NOT NULL,
+    key text NOT NULL
+);
+UPDATE meta SET version = 3;
+""" + "".join(_NOTE.format(table=table, setting=WRITES, key=", ".join(key)) for table, (key, _) in NOTED.items())
+
 MIGRATIONS = {
     1: """
 ALTER TABLE meta ADD COLUMN store text NOT NULL DEFAULT gen_random_uuid()::text;
@@ -198,6 +253,7 @@ CREATE TABLE nodes (
 );
 UPDATE meta SET version = 2;
 """,
+    2: _SEALS,
 }
 """What makes the next version of each; a new schema goes through all of them."""
 

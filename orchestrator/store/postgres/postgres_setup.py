@@ -6,6 +6,7 @@ from orchestrator.errors import StoreUnusable
 from orchestrator.store.postgres.postgres_address import Address
 from orchestrator.store.postgres.postgres_connection import Database
 from orchestrator.store.postgres.postgres_schema import AS_JSON, CREATE, FIND_META, MIGRATIONS, SCHEMA, VERSION
+from orchestrator.store.postgres.postgres_seals import seal_anew
 
 _LIVING = """
 SELECT count(*), coalesce(max(extract(epoch FROM until - clock_timestamp())), 0)::float8
@@ -29,7 +30,8 @@ def prepare(db: Database, address: Address) -> None:
         with db.transaction():
             db.execute(CREATE, (schema,))
             version = find_version(db, address)
-            if version == 0:
+            is_new = version == 0
+            if is_new:
                 db.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
                 db.execute(SCHEMA)
                 db.execute(AS_JSON)
@@ -38,6 +40,8 @@ def prepare(db: Database, address: Address) -> None:
                 _check_at_rest(db, location, version)
             for earlier in range(version, VERSION):
                 db.execute(MIGRATIONS[earlier])
+            if version < VERSION:
+                seal_anew(db, 0 if is_new else version)
     keep_acknowledged(db)
     check_version(db, address)
 
@@ -53,7 +57,7 @@ def _check_at_rest(db: Database, location: str, version: int) -> None:
     if count:
         raise StoreUnusable(
             f"{location} has schema version {version}, and leases of {count} programs of an earlier release, which last up to "
-            f"{left_s:.0f} s more: expected none while it is upgraded to {VERSION}, since they would heed no kill switch; "
+            f"{left_s:.0f} s more: expected none while it is upgraded to {VERSION}, since they would not know what is new; "
             "end them, or wait until the leases of those that were killed have lapsed, and start again"
         )
 

@@ -27,6 +27,7 @@ from orchestrator.store.postgres.postgres_connection import Database, is_connect
 from orchestrator.store.postgres.postgres_lease import Lease
 from orchestrator.store.postgres.postgres_operations import PostgresOperations, columns_of
 from orchestrator.store.postgres.postgres_reader import PostgresReader
+from orchestrator.store.postgres.postgres_seals import SealingThread
 from orchestrator.store.postgres.postgres_setup import keep_acknowledged, prepare
 from orchestrator.store.postgres.postgres_switch import PostgresKillSwitch, read_switches, refusal
 from orchestrator.store.rules.holdings import Holdings
@@ -125,11 +126,18 @@ class PostgresStore(PostgresReader):
         self._pid = os.getpid()
         self._db: Database | None = None
         """The connection for commits, made by the first."""
+        folder = self.place.parent if self.place is not None else None
         with limited(self._address, _PREPARE_S) as db:
             prepare(db, self._address)
             switches = read_switches(db)
+            self._sealing = SealingThread(self._address, db, folder)
         # Last, since its threads renew it from then on.
-        self._lease = Lease(self._address, self._cut, switches)
+        try:
+            self._lease = Lease(self._address, self._cut, switches)
+        except BaseException:
+            self._sealing.stop(is_over=True)
+            raise
+        self._sealing.start()
         self.run = self._lease.run
         """Name of this run, which owns the harnesses claimed through this object."""
         self._holdings = Holdings()
@@ -211,6 +219,7 @@ class PostgresStore(PostgresReader):
                     with db.transaction():
                         db.execute(_RELEASE, (self.run,))
                         db.execute("DELETE FROM leases WHERE run = %s", (self.run,))
+            self._sealing.stop(is_over=self._lease.left_s <= 0)
             self._lease.stop()
             if self._db is not None:
                 with suppress(Exception):

@@ -18,7 +18,7 @@ from orchestrator.kill_switch import ALL
 from orchestrator.store import PostgresStore
 from orchestrator.store.conformance import claim, intent_row, outcome_row, step_row
 from orchestrator.store.postgres.postgres_address import Address
-from orchestrator.store.postgres.postgres_schema import AS_JSON, SCHEMA
+from orchestrator.store.postgres.postgres_schema import AS_JSON, SCHEMA, VERSION
 from orchestrator.store.postgres.postgres_switch import PostgresKillSwitch
 from orchestrator.store.store_protocol import AwaitedIntent
 from tests.docs.clock import until
@@ -119,4 +119,4 @@ def test_a_store_of_the_first_version_is_upgraded_once_no_program_runs_on_it(ser
         assert all(store.commit([step_row(claimed, 1)]).seqs)
         store.kill_switch.put_on("one")
     with psycopg.connect(database, options="-csearch_path=orchestrator") as db:
-        assert db.execute("SELECT version, length(store) FROM meta").fetchone() == (2, 36)
+        assert db.execute("SELECT version, length(store) FROM meta").fetchone() == (VERSION, 36)

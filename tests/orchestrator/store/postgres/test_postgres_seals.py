@@ -1,0 +1,146 @@
+"""G11: whatever is changed in a database behind the programs is found by `verify`, the first record by its name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+import trio
+
+from harnesses.budgets.budget import Budget
+from orchestrator.cli import main
+from orchestrator.errors import StoreCorrupt
+from orchestrator.store import PostgresStore
+from orchestrator.store.conformance import claim, intent_row, step_row
+from orchestrator.store.places.store_location import local_path
+from orchestrator.store.postgres.postgres_address import Address
+from orchestrator.store.postgres.postgres_connection import limited
+from orchestrator.store.postgres.postgres_seals import seal_new
+from orchestrator.store.store_operations import Fund
+from orchestrator.store.store_protocol import Post
+from tests.orchestrator.store.postgres.counting_program import Program
+
+Verify = Callable[..., tuple[list[dict[str, object]], dict[str, object]]]
+SWAPPED = "; ".join(f"UPDATE records SET seq = {to} WHERE seq = {of}" for of, to in ((20, -1), (21, 20), (-1, 21)))
+
+TABLES = ("records", "seals", "pools", "harnesses", "mailbox", "claims", "open_reservations", "unsealed")
+
+
+@pytest.fixture
+def verify(database: str, capsys: pytest.CaptureFixture[str]) -> Verify:
+    """Verifies the test's store, and returns what was found, and what there is."""
+
+    def found(*words: str, code: int) -> tuple[list[dict[str, object]], dict[str, object]]:
+        assert main(["verify", "--json", "--store", database, *words]) == code, capsys.readouterr().err
+        *findings, last = map(json.loads, capsys.readouterr().out.splitlines())
+        return findings, last
+
+    return found
+
+
+@pytest.fixture
+def made(database: str) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
+    """A store with every kind of row, at rest, and a connection of somebody else to it."""
+    with closing(PostgresStore(database)) as store:
+        trio.run(Program(2, 30).run, store)
+        one = claim(store, "one")
+        store.commit([step_row(one, 1)], [Fund("pool", Budget(steps=7), 1)], effects=[intent_row(one, 2, "order")])
+        store.commit([], [Post("one", "me", 1, '"hi"', id="a")])
+    with psycopg.connect(database, autocommit=True, options="-csearch_path=orchestrator") as db:
+        yield db
+
+
+def test_what_was_changed_in_the_database_is_found(
+    made: psycopg.Connection[tuple[object, ...]], verify: Verify, database: str
+) -> None:
+    findings, before = verify(code=0)
+    assert (findings, before["untouched"], before["unsealed_records"]) == ([], True, 0)
+    (last,) = made.execute("SELECT max(seq) FROM records").fetchone() or (0,)
+    assert before["sealed_records"] == last
+    local_path(database)  # which has what was recorded
+    deeds: dict[str, tuple[str, object, object]] = {
+        "UPDATE records SET body = body || ' ' WHERE seq = 9": ("edited", "record", 9),
+        "UPDATE records SET time_us = time_us + 1 WHERE seq = 9": ("edited", "record", 9),
+        "DELETE FROM records WHERE seq = 9": ("dropped", "record", 9),
+        f"DELETE FROM records WHERE seq = {last}": ("cut off", "record", last),
+        SWAPPED: ("reordered", "record", 20),
+        "UPDATE pools SET spent = '{}', limits = '{\"steps\":99}'": ("edited", "pools", None),
+        "UPDATE harnesses SET status = 'completed' WHERE name = 'one'": ("edited", "harnesses", None),
+        "DELETE FROM mailbox": ("dropped", "mailbox", None),
+        "UPDATE claims SET run = 'me'": ("edited", "claims", None),
+        "INSERT INTO open_reservations VALUES (1, 1, 1, 1, 1, '[]', '{}')": ("inserted", "open_reservations", None),
+        "UPDATE seals SET notes = '[]' WHERE position = 2": ("edited", "seal", None),
+        "DELETE FROM seals WHERE position = 1": ("dropped", "seal", 1),
+        "DELETE FROM seals; DELETE FROM unsealed": ("inserted", "record", 1),
+    }
+    for deed, expected in deeds.items():
+        for table in TABLES:
+            made.execute(f"CREATE TEMP TABLE kept_{table} AS SELECT * FROM {table}".encode())
+        for part in deed.split("; "):
+            made.execute(part.encode())
+
+        findings, said = verify(code=5)
+
+        assert said["untouched"] is False, deed
+        assert (findings[0]["finding"], findings[0]["where"], findings[0]["seq"]) == expected, (deed, findings)
+        for table in TABLES:
+            made.execute(f"DELETE FROM {table}".encode())
+            made.execute(f"INSERT INTO {table} SELECT * FROM kept_{table}".encode())
+            made.execute(f"DROP TABLE kept_{table}".encode())
+    assert verify(code=0)[0] == []
+
+
+def test_a_chain_that_was_cut_off_is_found_where_its_head_was_seen(
+    made: psycopg.Connection[tuple[object, ...]], verify: Verify, database: str, cache: Path
+) -> None:
+    """Whoever has the database can cut it off unseen there, but not on the disks of the machines."""
+    head = str(verify(code=0)[1]["head"])
+    (last,) = made.execute("SELECT first_seq FROM seals ORDER BY position DESC LIMIT 1").fetchone() or (0,)
+    made.execute("DELETE FROM records WHERE seq >= %s", (last,))
+    made.execute("DELETE FROM seals WHERE last_seq >= %s", (last,))
+
+    findings, _ = verify(code=5)
+    assert "cut off" in {finding["finding"] for finding in findings}
+    with pytest.raises(StoreCorrupt, match=r"is older than its head on this machine, .*-head, or was changed: expected seal"):
+        PostgresStore(database)
+    for file in cache.rglob("*-head"):
+        file.unlink()
+    assert "cut off" in {finding["finding"] for finding in verify("--head", head, code=5)[0]}
+
+
+def test_programs_that_run_are_verified_meanwhile(database: str, verify: Verify) -> None:
+    """What is not sealed yet is told, rows that changed since are no findings, and one program seals at a time."""
+    with closing(PostgresStore(database)) as store, closing(PostgresStore(database)) as other:
+        one = claim(store, "one")
+        store.commit([step_row(one, 1)], [Fund("pool", Budget(steps=7), 1)])
+        found, said = verify(code=0)
+        assert (found, said["sealed_records"], said["unsealed_records"]) == ([], 0, store.last_seq())
+        assert said["notices"] == []
+
+        store._sealing.seal()
+        other._sealing.seal()
+        store.commit([], [Fund("pool", Budget(steps=8), 2)])
+
+        found, said = verify(code=0)
+        assert (found, said["unsealed_records"]) == ([], 1)
+        other._sealing.seal()
+        assert verify(code=0)[1]["unsealed_records"] == 1, "the other has the lock"
+    assert verify(code=0)[1]["unsealed_records"] == 0
+
+
+def test_a_large_tail_with_large_records_is_sealed_in_pieces(database: str, verify: Verify) -> None:
+    with closing(PostgresStore(database)) as store:
+        one = claim(store, "one")
+        store.commit([step_row(one, step) for step in range(1, 3000)])
+        store.commit([step_row(one, 3000)._replace(body='{"delta":{},"input":"' + "\u00e9" * 5_000_000 + '"}')])
+        store.commit([step_row(one, step) for step in range(3001, 3100)])
+        with limited(Address(store._address.url, store.schema, 10), 10) as db:
+            newest = seal_new(db)
+            assert newest is not None
+            assert newest.last_seq == store.last_seq()
+            assert seal_new(db) is None
+    assert verify("--deep", code=0)[0] == []
