@@ -15,11 +15,10 @@ from harnesses.trading.account import with_splits
 from harnesses.trading.account_model import TradingOutput
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.instruments import EXACT
-from harnesses.trading.market.orders import ZERO, Fill, Source
+from harnesses.trading.market.orders import ZERO, Fill, Side, Source
 from harnesses.trading.position_book import Book, Position
+from harnesses.trading.report.performance import YEAR_S, BuyAndHold, DailyCloses, Month, MonthlyCloses
 from harnesses.trading.risk import RiskState
-
-YEAR_S = 365.25 * 86_400
 
 
 class Recorded(Protocol):
@@ -40,6 +39,8 @@ class Point:
     equity: float
     drawdown: float
     """Loss from the highest equity so far, as a fraction."""
+    benchmark: float | None = None
+    """What the first equity would be worth, had it been held; see `BuyAndHold`."""
 
 
 @frozen
@@ -92,6 +93,24 @@ class Figures:
     trades: int
     refused: int
     """Number of orders, or parts of orders, that were not placed."""
+    sharpe: float | None = None
+    """Mean over standard deviation of the daily returns, for a year; None for less than a month or 20 days."""
+    sortino: float | None = None
+    """The same over the deviation of losses alone."""
+    calmar: float | None = None
+    """Yearly gain over the largest drawdown; None without one."""
+    sales: int = 0
+    won: int = 0
+    """Sales that brought more than their units had cost on average, fees included."""
+    exposure: float = 0.0
+    """Mean share of the equity that is not cash."""
+    benchmark: float = 0.0
+    """Gain of buy and hold, as a fraction; see `BuyAndHold`."""
+
+    @property
+    def win_rate(self) -> float | None:
+        """Fraction of the sales that won; None without sales."""
+        return self.won / self.sales if self.sales else None
 
 
 @frozen
@@ -102,18 +121,22 @@ class Account:
     points: tuple[Point, ...]
     trades: tuple[TradeRow, ...]
     intervals: tuple[Interval, ...]
+    months: tuple[Month, ...] = ()
 
 
-def account_of(steps: Iterable[Recorded]) -> Account:
+def account_of(steps: Iterable[Recorded], since: datetime | None = None) -> Account:
     """Return the account computed from recorded steps, oldest first.
+
+    Args:
+        since: steps before it only warm up the strategy; nothing is traded in them, and they are in no figure.
 
     Raises:
         HarnessMisuse: a step is not one of a trading harness.
     """
-    reading = AccountReading()
-    for step in steps:
-        reading.read(*_typed(step, reading.steps + 1))
-    return Account(reading.figures(), tuple(reading.points), tuple(reading.trades), reading.restrictions())
+    reading = AccountReading(since=since)
+    for number, step in enumerate(steps, 1):
+        reading.read(*_typed(step, number))
+    return reading.account()
 
 
 def _typed(step: Recorded, number: int) -> tuple[MarketSlice | None, TradingOutput]:
@@ -137,6 +160,7 @@ class AccountReading:
     Args:
         book: the book before the first step.
         points: where points are put; trades and intervals likewise. They are only appended to, so a `deque` can limit them.
+        since: steps before it are in no figure; see `account_of`.
     """
 
     book: Book = field(factory=lambda: Book(ZERO))
@@ -148,6 +172,7 @@ class AccountReading:
     """Why orders were wanted, by client id."""
     held: dict[str, tuple[datetime, str]] = field(factory=dict[str, tuple[datetime, str]])
     """Start and reason of each current restriction, by kind."""
+    since: datetime | None = None
     steps: int = field(default=0, init=False)
     _begin: datetime | None = field(default=None, init=False)
     _end: datetime | None = field(default=None, init=False)
@@ -161,11 +186,28 @@ class AccountReading:
     _fees: Decimal = field(default=ZERO, init=False)
     _fills: int = field(default=0, init=False)
     _refused: int = field(default=0, init=False)
+    _sales: int = field(default=0, init=False)
+    _won: int = field(default=0, init=False)
+    _exposure: float = field(default=0.0, init=False)
+    _daily: DailyCloses = field(factory=DailyCloses, init=False)
+    _benchmark: BuyAndHold = field(factory=BuyAndHold, init=False)
+    _months: MonthlyCloses = field(factory=MonthlyCloses, init=False)
 
     def read(self, market: MarketSlice | None, output: TradingOutput) -> None:
         """Read the next step."""
+        if self.since is not None and output.time < self.since:
+            self._follow(market, output)
+            return
         if not self.steps:
             self._begin, self._first = output.time, output.equity
+        self._measure(market, output)
+        self._follow(market, output)
+        for one in output.fills:
+            self._read_fill(one.fill, one.wanted_by)
+        self._restrict(output)
+
+    def _measure(self, market: MarketSlice | None, output: TradingOutput) -> None:
+        """Add the account after a step to the figures."""
         self.steps, self._end, self._last = self.steps + 1, output.time, output.equity
         equity = float(output.equity)
         self._peak = max(self._peak, equity)
@@ -173,14 +215,18 @@ class AccountReading:
         self._drawdown = 1 - equity / self._peak if self._peak > 0 else 0.0
         self._max_drawdown = max(self._max_drawdown, self._drawdown)
         self._refused += len(output.refused)
-        self.points.append(Point(output.time, equity, self._drawdown))
+        self._exposure += 1 - float(output.cash) / equity if equity > 0 else 0.0
+        self._benchmark.take(market)
+        self._daily.take(output.time, equity)
+        self._months.take(output.time, equity, self._benchmark.growth)
+        self.points.append(Point(output.time, equity, self._drawdown, float(self._first) * self._benchmark.growth))
+
+    def _follow(self, market: MarketSlice | None, output: TradingOutput) -> None:
+        """Update the book before the fills of a step, and the reasons of its orders."""
         self.book = with_splits(self.book, market)
         if output.adopted is not None:
             self.book = Book(output.cash, {symbol: Position(units) for symbol, units in output.positions.items()})
         self.reasons.update((placed.client_id, placed.order.reason) for placed in output.placed)
-        for one in output.fills:
-            self._read_fill(one.fill, one.wanted_by)
-        self._hold(output)
 
     def _read_fill(self, fill: Fill, wanted_by: Source | None) -> None:
         after = self.book.after(fill)
@@ -189,10 +235,13 @@ class AccountReading:
             self._turnover += fill.units * fill.price
             self._fees += fill.fee
         self._fills += 1
+        if fill.side is Side.SELL:
+            self._sales += 1
+            self._won += gain > 0
         self.trades.append(TradeRow(fill, wanted_by, self.reasons.get(fill.client_id, ""), gain))
         self.book = after
 
-    def _hold(self, output: TradingOutput) -> None:
+    def _restrict(self, output: TradingOutput) -> None:
         """Update the current restrictions. The latch counts as released once anything could be done."""
         now: dict[str, str] = {}
         if output.latched:
@@ -212,12 +261,19 @@ class AccountReading:
         still = (Interval(kind, begin, self._end or begin, why, is_over=False) for kind, (begin, why) in self.held.items())
         return tuple(sorted((*self.intervals, *still), key=lambda one: (one.begin, one.kind)))
 
+    def account(self) -> Account:
+        """Return all that was read."""
+        months = tuple(self._months.months(float(self._first)))
+        return Account(self.figures(), tuple(self.points), tuple(self.trades), self.restrictions(), months)
+
     def figures(self) -> Figures:
         """Return the totals."""
         begin, end = self._begin, self._end
         with localcontext(EXACT):
             gain = self._last / self._first - 1 if self._first else ZERO
         mean = self._total / self.steps if self.steps else 0.0
+        span_s = (end - begin).total_seconds() if begin and end else 0.0
+        yearly_gain, daily = yearly(float(gain), span_s), self._daily.returns()
         return Figures(
             steps=self.steps,
             begin=begin,
@@ -225,7 +281,7 @@ class AccountReading:
             first_equity=self._first,
             last_equity=self._last,
             gain=gain,
-            yearly_gain=yearly(float(gain), (end - begin).total_seconds()) if begin and end else None,
+            yearly_gain=yearly_gain,
             max_drawdown=self._max_drawdown,
             drawdown=self._drawdown,
             turnover=self._turnover,
@@ -233,6 +289,13 @@ class AccountReading:
             fees=self._fees,
             trades=self._fills,
             refused=self._refused,
+            sharpe=daily.sharpe(span_s),
+            sortino=daily.sortino(span_s),
+            calmar=yearly_gain / self._max_drawdown if yearly_gain is not None and self._max_drawdown else None,
+            sales=self._sales,
+            won=self._won,
+            exposure=self._exposure / self.steps if self.steps else 0.0,
+            benchmark=self._benchmark.growth - 1,
         )
 
 

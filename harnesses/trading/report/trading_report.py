@@ -11,22 +11,26 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import StringIO
+from math import prod
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
 from attrs import frozen
 
-from harnesses.charts.chart_theme import CONFIG, DEEP, FAINT, INK, SHADES, WIDTH
+from harnesses.charts.chart_theme import ALARM, CONFIG, DEEP, FAINT, INK, MID, SHADES, WIDTH
 from harnesses.charts.time_axis import Span, span_of, thin
 from harnesses.diagnostics.extras import load_extra
+from harnesses.trading.market.orders import Side
+from harnesses.trading.report.performance import Month
 from harnesses.trading.report.report_figures import Account, Figures, Interval, Point, Recorded, TradeRow, account_of
 
 COLUMNS = ("time", "symbol", "side", "units", "price", "fee", "gain", "wanted_by", "reason", "client_id", "fill_id")
 _HEAD = ("time", "symbol", "side", "units", "price", "fee", "gain", "wanted by", "reason")
-_RIGHT = frozenset({"units", "price", "fee", "gain"})
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_RIGHT = frozenset({"units", "price", "fee", "gain", *MONTHS, "whole", "held"})
 _FORMULA = ("=", "+", "-", "@")
 """Characters with which a cell starts that a spreadsheet would run as a formula. Source: OWASP, CSV Injection."""
 
@@ -46,22 +50,48 @@ def as_csv(trades: Iterable[TradeRow]) -> str:
 
 def as_text(title: str, account: Account) -> str:
     """Return the whole report as text."""
-    parts = [title, "", *_figures(account.figures), "", *_intervals(account.intervals), "", *_trades(account.trades)]
+    parts = [title, "", *(f"{name:<10}{value}" for name, value in figure_rows(account.figures))]
+    parts += ["", *_months(account.months), "", *_intervals(account.intervals), "", *_trades(account.trades)]
     return "\n".join(parts) + "\n"
 
 
-def _figures(figures: Figures) -> list[str]:
+def figure_rows(figures: Figures) -> list[tuple[str, str]]:
+    """Return the figures for people, each with its name."""
     yearly = "" if figures.yearly_gain is None else f", {figures.yearly_gain:+.2%} a year"
-    rows = [
+    return [
         ("time", f"{figures.begin:%Y-%m-%d %H:%M} to {figures.end:%Y-%m-%d %H:%M}" if figures.begin else "nothing yet"),
         ("steps", f"{figures.steps:,}"),
         ("equity", f"{figures.first_equity:,.2f} to {figures.last_equity:,.2f}: {figures.gain:+.2%}{yearly}"),
+        ("held", f"{figures.benchmark:+.2%}, had the first equity been held in equal parts, without costs"),
         ("drawdown", f"{figures.drawdown:.2%} now, {figures.max_drawdown:.2%} at most"),
+        ("risk", f"Sharpe {_ratio(figures.sharpe)}, Sortino {_ratio(figures.sortino)}, Calmar {_ratio(figures.calmar)}"),
+        ("exposure", f"{figures.exposure:.1%} of the equity on average"),
         ("turnover", f"{figures.turnover:,.2f}, {figures.turns:.2f} times the mean equity"),
         ("fees", f"{figures.fees:,.2f}"),
         ("trades", f"{figures.trades:,}; {figures.refused:,} orders, or parts of them, were not placed"),
+        ("sales", f"{figures.sales:,}" + (f", {figures.win_rate:.1%} with a gain" if figures.win_rate is not None else "")),
     ]
-    return [f"{name:<10}{value}" for name, value in rows]
+
+
+def _ratio(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{ratio:.2f}"
+
+
+def month_rows(months: Sequence[Month]) -> list[tuple[str, ...]]:
+    """Return a row for each year: the year, the gain of each month, that of the year, and what buy and hold brought in it."""
+    years: dict[int, dict[int, Month]] = {}
+    for one in months:
+        years.setdefault(one.year, {})[one.month] = one
+    rows: list[tuple[str, ...]] = []
+    for year, found in years.items():
+        gains = (f"{found[number].gain:+.1%}" if number in found else "" for number in range(1, 13))
+        whole, held = (prod(1 + getattr(one, name) for one in found.values()) - 1 for name in ("gain", "benchmark"))
+        rows.append((str(year), *gains, f"{whole:+.1%}", f"{held:+.1%}"))
+    return rows
+
+
+def _months(months: Sequence[Month]) -> list[str]:
+    return ["Months", *_table(("year", *MONTHS, "whole", "held"), month_rows(months))] if months else ["No months."]
 
 
 def _intervals(intervals: Sequence[Interval]) -> list[str]:
@@ -118,6 +148,9 @@ def _cell(text: str) -> str:
 
 _MOST_POINTS = 2000
 """Maximum points drawn; more than a picture has pixels for."""
+_MOST_MARKS = 400
+"""Maximum trades that are marked, evenly chosen; more would hide the curve."""
+_WORDS = {Side.BUY: "bought", Side.SELL: "sold"}
 _HEIGHT, _LOWER = 260, 110
 
 
@@ -137,19 +170,37 @@ def _chart(altair: Any, title: str, account: Account) -> Any:
     span = span_of(min(times, default=None), max(times, default=None))
     rows = [_row(span, point) for point in thin(account.points, _MOST_POINTS, attrgetter("equity"), attrgetter("drawdown"))]
     points = altair.Chart(altair.Data(values=rows))
-    equity = points.mark_line(color=DEEP, strokeWidth=1.5).encode(
-        x=altair.X.from_dict(span.x(is_written=False)), y=altair.Y("equity:Q", title="equity", scale=altair.Scale(zero=False))
-    )
+    x, y = altair.X.from_dict(span.x(is_written=False)), {"title": "equity", "scale": altair.Scale(zero=False)}
+    held = points.mark_line(color=FAINT, strokeWidth=1, strokeDash=[4, 3]).encode(x=x, y=altair.Y("held:Q", **y))
+    equity = points.mark_line(color=DEEP, strokeWidth=1.5).encode(x=x, y=altair.Y("equity:Q", **y))
+    marks = _marks(altair, span, account, x, y)
     below = altair.Y(
         "drawdown:Q", title="drawdown", axis=altair.Axis(format=".0%"), scale=altair.Scale(reverse=True, domainMin=0)
     )
     area = {"color": FAINT, "opacity": 0.5, "line": {"color": INK, "strokeWidth": 1}}
     drawdown = points.mark_area(**area).encode(x=altair.X.from_dict(span.x()), y=below)
     shades = _shades(altair, span, account.intervals)
-    upper = altair.layer(*shades, equity).properties(width=WIDTH, height=_HEIGHT)
+    upper = altair.layer(*shades, held, equity, *marks).properties(width=WIDTH, height=_HEIGHT)
     lower = altair.layer(*shades, drawdown).properties(width=WIDTH, height=_LOWER)
     whole = altair.vconcat(upper, lower, spacing=10, bounds="flush")
     return whole.properties(title=altair.TitleParams(title, subtitle=_subtitle(account)))
+
+
+def _marks(altair: Any, span: Span, account: Account, x: Any, y: Mapping[str, Any]) -> list[Any]:
+    """Return a triangle on the curve for each fill: upwards for a purchase, downwards for a sale."""
+    equities = {point.time: point.equity for point in account.points}
+    trades = account.trades[:: len(account.trades) // _MOST_MARKS + 1]
+    found = [(row.fill, equities[row.fill.time]) for row in trades if row.fill.time in equities]
+    if not found:
+        return []
+    rows = [
+        {"at": span.at(fill.time.timestamp() * 1e6), "equity": equity, "trade": _WORDS[fill.side]} for fill, equity in found
+    ]
+    words, ups = [*_WORDS.values()], ["triangle-up", "triangle-down"]
+    shape = altair.Shape("trade:N", scale=altair.Scale(domain=words, range=ups), legend=altair.Legend(title=None))
+    colour = altair.Color("trade:N", scale=altair.Scale(domain=words, range=[MID, ALARM]), legend=altair.Legend(title=None))
+    points = altair.Chart(altair.Data(values=rows)).mark_point(filled=True, size=36, opacity=0.9)
+    return [points.encode(x=x, y=altair.Y("equity:Q", **y), shape=shape, color=colour)]
 
 
 def _shades(altair: Any, span: Span, intervals: Sequence[Interval]) -> list[Any]:
@@ -169,13 +220,13 @@ def _shades(altair: Any, span: Span, intervals: Sequence[Interval]) -> list[Any]
 def _subtitle(account: Account) -> str:
     figures = account.figures
     return (
-        f"{figures.gain:+.2%} · drawdown {figures.max_drawdown:.2%} at most, {figures.drawdown:.2%} now · "
+        f"{figures.gain:+.2%}, held {figures.benchmark:+.2%} (dashed) · drawdown {figures.max_drawdown:.2%} at most, {figures.drawdown:.2%} now · "
         f"{figures.trades:,} trades · turnover {figures.turnover:,.0f} · fees {figures.fees:,.2f}"
     )
 
 
 def _row(span: Span, point: Point) -> dict[str, object]:
-    return {"at": span.at(point.time.timestamp() * 1e6), "equity": point.equity, "drawdown": point.drawdown}
+    return {"at": span.at(point.time.timestamp() * 1e6), "equity": point.equity, "held": point.benchmark, "drawdown": point.drawdown}
 
 
 _PAGE = 1000

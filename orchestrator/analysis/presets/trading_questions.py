@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation, localcontext
 from importlib import import_module
 from itertools import pairwise
-from math import sqrt
 from typing import Any
 
 import msgspec
@@ -24,7 +23,8 @@ from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.instruments import EXACT
 from harnesses.trading.market.orders import ZERO, Fill, Side
 from harnesses.trading.position_book import Book, Position
-from harnesses.trading.report.report_figures import YEAR_S, yearly
+from harnesses.trading.report.performance import DailyReturns
+from harnesses.trading.report.report_figures import yearly
 from orchestrator.analysis.frames.analysis_run import Run
 from orchestrator.analysis.frames.run_tables import look
 from orchestrator.analysis.sources import StoreSource
@@ -65,29 +65,6 @@ class Drawdown:
     is_over: bool
 
 
-@define
-class Returns:
-    """Daily returns, from one day's last equity to the next one's: their number, mean and variance."""
-
-    count: int = 0
-    mean: float = 0.0
-    _squares: float = 0.0
-
-    def take(self, before: float, close: float) -> None:
-        """Add the return of a day."""
-        if before > 0:
-            one = close / before - 1
-            self.count += 1
-            off = one - self.mean
-            self.mean += off / self.count
-            self._squares += off * (one - self.mean)
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation of a sample."""
-        return sqrt(self._squares / (self.count - 1)) if self.count > 1 else 0.0
-
-
 @frozen
 class Values:
     """The values of an account after each of its steps: NumPy arrays of the same length."""
@@ -123,7 +100,7 @@ class Account:
     symbols: dict[str, Symbol] = field(factory=dict[str, Symbol])
     deepest: Drawdown | None = None
     longest: Drawdown | None = None
-    returns: Returns = field(factory=Returns)
+    returns: DailyReturns = field(factory=DailyReturns)
 
     @property
     def fills(self) -> int:
@@ -173,10 +150,7 @@ class Account:
     @property
     def sharpe(self) -> float | None:
         """Mean over standard deviation of the daily returns, annualised by the observed days per year; no risk-free rate."""
-        daily = self.returns
-        if daily.count < 20 or self.span_s < YEAR_S / 12 or not daily.deviation:
-            return None
-        return daily.mean / daily.deviation * sqrt(daily.count / (self.span_s / YEAR_S))
+        return self.returns.sharpe(self.span_s)
 
     def read(self, values: Values) -> None:
         """Add the values of the account after each of its steps; sums are made in the order of the steps."""
