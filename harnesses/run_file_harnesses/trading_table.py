@@ -33,6 +33,8 @@ from typing import cast
 
 from harnesses.coding.sources.problems import meant
 from harnesses.data.environment_variables import from_environment
+from harnesses.diagnostics.object_reference import load_object
+from harnesses.errors import HarnessMisuse
 from harnesses.run_file_harnesses.table_arguments import (
     FUNCTION,
     Kind,
@@ -55,7 +57,7 @@ from harnesses.trading.market.instruments import Instrument
 from harnesses.trading.paper.paper_books import Fees
 from harnesses.trading.paper.paper_broker import PaperBroker, PaperBrokerLater
 from harnesses.trading.risk import Limits
-from harnesses.trading.strategies import cross_strategy, portfolio_strategy, rsi_strategy
+from harnesses.trading.strategies import Strategy, cross_strategy, portfolio_strategy, rsi_strategy
 from harnesses.trading.trading_harness import TradingHarness
 
 SUBJECT = "trading harness"
@@ -76,14 +78,14 @@ def read_harness(
         beside: the directory that paths are relative to.
         store: where the run is recorded; the books of a paper broker without a path are kept next to it.
         name: the name of the harness.
-        table: the keys of the table.
+        table: the keys of the table. Its parts may be made already, as by a backtest.
 
     Raises:
         InvalidRequest: the table is invalid; lists all mistakes.
     """
     problems = TableProblems(SUBJECT, beside=Path(beside))
     readers: Mapping[str, Reader] = {
-        "feed": partial(read_kind, _FEEDS),
+        "feed": _read_feed,
         "broker": partial(_read_broker, books=Path(f"{store}-{name}-venue"), owner=name),
         "strategy": _read_strategy,
         "limits": partial(make_from, Limits),
@@ -150,7 +152,45 @@ _FEEDS: Mapping[str, Kind] = {
 }
 
 
+def _read_feed(value: object, where: str, problems: TableProblems) -> object:
+    return value if isinstance(value, ReplayFeed) else read_kind(_FEEDS, value, where, problems)
+
+
+def read_recording(table: object, beside: Path | str = ".") -> ReplayFeed:
+    """Return the recording that the table of a feed describes.
+
+    Raises:
+        InvalidRequest: the table is invalid.
+        HarnessMisuse: it describes a feed that is no recording.
+    """
+    problems = TableProblems(SUBJECT, beside=Path(beside))
+    feed = _read_feed(table, "feed", problems)
+    problems.check()
+    if not isinstance(feed, ReplayFeed):
+        raise HarnessMisuse(
+            f"feed: expected a recording, got {table!r:.100}; write feed = {{ files = {{ SYMBOL = \"bars.csv\" }} }}"
+        )
+    return feed
+
+
+def read_paper_broker(table: object, books: Path, owner: str, beside: Path | str = ".") -> PaperBroker:
+    """Return the venue that the table of a broker on paper describes, with its books in a file that is not opened yet.
+
+    Raises:
+        InvalidRequest: the table is invalid.
+        HarnessMisuse: it describes another broker.
+    """
+    problems = TableProblems(SUBJECT, beside=Path(beside))
+    broker = _read_broker(table, "broker", problems, books=books, owner=owner)
+    problems.check()
+    if not isinstance(broker, PaperBroker):
+        raise HarnessMisuse(f'broker: expected one on paper, got {table!r:.100}; write broker = "paper"')
+    return broker
+
+
 def _read_broker(value: object, where: str, problems: TableProblems, *, books: Path, owner: str) -> object:
+    if isinstance(value, PaperBroker):
+        return value
     readers: dict[str, Reader] = {"path": read_path, "instruments": _read_instruments, "fees": partial(make_from, Fees)}
     later = partial(PaperBrokerLater, path=books, owner=owner)
     kinds = {
@@ -177,8 +217,46 @@ def _read_instrument(symbol: str, value: object, where: str, problems: TableProb
 # strategies
 
 
+def strategy_options(value: object) -> tuple[str, ...] | None:
+    """Return the names of the options of the strategy that a table describes; None if it is not known which there are."""
+    table = _strategy_table(value)
+    if isinstance(function := table.get("function"), str):
+        return keys_of(load_object(function))
+    name = table.get("name")
+    return keys_of(STRATEGIES[name]) if isinstance(name, str) and name in STRATEGIES else None
+
+
+def read_strategy(value: object) -> Strategy:
+    """Return the strategy that a table describes.
+
+    Raises:
+        InvalidRequest: the table is invalid, or the strategy refuses its options.
+    """
+    problems = TableProblems(SUBJECT)
+    made = _read_strategy(value, "strategy", problems)
+    problems.check()
+    if not isinstance(made, Strategy):
+        raise HarnessMisuse(f"strategy: expected a Strategy, was {made!r:.120}; have the function return one")
+    return made
+
+
+def with_options(value: object, options: Mapping[str, object]) -> dict[str, object]:
+    """Return the table of a strategy with these options instead of its own."""
+    table = _strategy_table(value)
+    if "function" not in table:
+        return {**table, **options}
+    given = table.get("arguments")
+    return {**table, "arguments": {**(cast(Mapping[str, object], given) if isinstance(given, Mapping) else {}), **options}}
+
+
+def _strategy_table(value: object) -> Mapping[str, object]:
+    return cast(Mapping[str, object], value) if isinstance(value, Mapping) else {"name": value}
+
+
 def _read_strategy(value: object, where: str, problems: TableProblems) -> object:
-    table = cast(Mapping[str, object], value) if isinstance(value, Mapping) else {"name": value}
+    if isinstance(value, Strategy):
+        return value
+    table = _strategy_table(value)
     if "function" in table:
         return read_kind({"function": FUNCTION}, table, where, problems)
     name = table.get("name")

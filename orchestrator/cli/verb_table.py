@@ -33,6 +33,12 @@ ALIASES: Mapping[str, str] = {"latch": "kill-switch"}
 VERBS = (
     Verb("run", "run.run_verb:run", "Run a run file (.toml), a supervisor script or a program (.py).", RUN),
     Verb("node", "nodes.node_verb:node", "Take a share of the harnesses of a fleet, as one of several machines.", RUN),
+    Verb(
+        "backtest",
+        "backtest.backtest_verb:backtest",
+        "Run a trading harness of a run file over its recording, with one or many sets of options.",
+        RUN,
+    ),
     Verb("init", "run.init_verb:init", "Write a commented run file to start from, and a harness for it.", RUN),
     Verb("doctor", "doctor.doctor_verb:doctor", "Check the set-up, the store and a run file.", RUN),
     Verb("guard", "operate.guard_verb:guard", "Tell whether a command needs human approval.", RUN),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from copy import copy
 from datetime import UTC, datetime, timedelta
@@ -102,9 +102,35 @@ class ReplayFeed:
         other._anchor, other._played = None, self._first
         return other
 
+    @property
+    def times(self) -> Sequence[datetime]:
+        """The times of its slices, oldest first."""
+        return self._times
+
+    def between(self, begin: datetime | None = None, end: datetime | None = None) -> ReplayFeed:
+        """Return a new feed over a part of the same bars, all available at once, that ends with them.
+
+        Lots are those of the whole recording.
+
+        Args:
+            begin: time of the first slice, if there is one then; None for the first of the recording.
+            end: time before which it ends; None for the end of the recording.
+        """
+        first = 0 if begin is None else bisect_left(self._times, begin)
+        last = len(self._times) if end is None else bisect_left(self._times, end)
+        other = copy(self)
+        other._times, other._slices = self._times[first:last], self._slices[first:last]
+        other._instruments = self._derive()
+        other._endless, other._speed, other._anchor = False, None, None
+        other._played = other._first
+        return other
+
     async def instruments(self) -> Mapping[str, Instrument]:
         """Return what the recording says about lots: 1 where all volumes are whole, else the decimals of the volumes."""
         await checkpoint()
+        return self._derive()
+
+    def _derive(self) -> Mapping[str, Instrument]:
         if self._instruments is None:
             volumes = {
                 symbol: (bar.volume for slice in self._slices if (bar := slice.bars.get(symbol)) is not None)

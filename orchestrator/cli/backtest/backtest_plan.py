@@ -1,0 +1,218 @@
+"""What a backtest runs: a trial for each combination and period, kept beside its store.
+
+    STORE-backtest/plan.json      the run file as it was, and each trial with a digest of all that its result depends on
+    STORE-backtest/NAME-venue     the books of the trials that are not over
+
+Invariant: a trial is never mistaken for another one of its name. If its options, its data or its code have changed since it
+began, the backtest does not start.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+from attrs import evolve, field, frozen
+
+from harnesses.files.safe_files import draft_of
+from harnesses.run_file_harnesses.trading_table import with_options
+from orchestrator.cli.backtest.parameter_grid import Options, label
+from orchestrator.cli.backtest.walk_forward import Fold
+from orchestrator.cli.run.run_file import RunFile, Table
+from orchestrator.errors import UsageError
+
+TRADING = "trading"
+
+
+@frozen(kw_only=True)
+class Trial:
+    """A harness to run: one combination over one period."""
+
+    name: str
+    """Of the harness in the store."""
+    harness: str
+    """Its name in the run file."""
+    options: Options
+    begin: datetime | None = None
+    """The first slice; None for that of the recording."""
+    since: datetime | None = None
+    """From when on it trades; the slices before only warm up its indicators. None for all."""
+    end: datetime | None = None
+    """The first slice after it; None for the end of the recording."""
+    fold: int | None = None
+    digest: str = ""
+    """Of all that its result depends on."""
+
+
+@frozen
+class Plan:
+    """All trials of a store."""
+
+    file: str
+    """Absolute path of the run file."""
+    text: str
+    """Of the run file as it was when the backtest began."""
+    trials: Mapping[str, Trial] = field(factory=dict[str, Trial])
+
+
+def folder_of(store: Path) -> Path:
+    """Return the folder beside a store that holds what its trials need."""
+    return store.with_name(f"{store.name}-backtest")
+
+
+def books_of(store: Path, name: str) -> Path:
+    """Return the file with the books of a trial's venue."""
+    return folder_of(store) / f"{name}-venue"
+
+
+def trading_table(file: RunFile, name: str | None) -> Table:
+    """Return the table of the trading harness with this name; without a name, of the only one.
+
+    Raises:
+        UsageError: there is none, or there are several; or it would trade elsewhere than on paper.
+    """
+    tables = {one.config.name: one for one in file.harnesses if one.config.harness == TRADING}
+    if not tables:
+        raise UsageError(f"{file.path}: expected a harness with a table `trading`, was none; write one")
+    if name is None and len(tables) > 1:
+        raise UsageError(f"{file.path}: expected one trading harness, got {', '.join(tables)}; choose one with --harness NAME")
+    if name is not None and name not in tables:
+        raise UsageError(f"{file.path}: no trading harness {name!r}: expected one of {', '.join(tables)}; correct --harness")
+    table = tables[name or next(iter(tables))]
+    broker = table.config.arguments.get("broker", "paper")
+    if broker != "paper" and not (isinstance(broker, Mapping) and "paper" in broker):
+        raise UsageError(
+            f'{table.where}: broker: expected one on paper for a backtest, got {broker!r:.100}; write broker = "paper", or '
+            "broker = { paper = true, … } in a run file of its own"
+        )
+    return table
+
+
+def table_of(trial: Trial, table: Table) -> Table:
+    """Return the table of a trial: that of its harness, with its name and options, and on books of its own."""
+    arguments = dict(table.config.arguments)
+    arguments["strategy"] = with_options(arguments.get("strategy", "rsi"), trial.options)
+    if isinstance(arguments.get("broker"), Mapping):
+        broker = cast(Mapping[str, object], arguments["broker"])
+        arguments["broker"] = {key: value for key, value in broker.items() if key != "path"}
+    elif "broker" not in arguments:
+        arguments["broker"] = {"paper": True, **({"cash": arguments.pop("cash")} if "cash" in arguments else {})}
+    config = evolve(table.config, name=trial.name, arguments=arguments, approve="", restart="transient")
+    return evolve(table, config=config, supervisor=None, pool=None)
+
+
+def trial_of(table: Table, options: Options, fold: Fold | None = None, *, is_test: bool = False) -> Trial:
+    """Return the trial of a combination, over the whole recording or a part of it."""
+    name, parts = table.config.name, [label(options)] if options else []
+    if fold is None:
+        return Trial(name=".".join([name, *parts]), harness=name, options=options)
+    where = f"fold-{fold.number}{'-test' if is_test else ''}"
+    return Trial(
+        name=".".join([name, where, *parts]),
+        harness=name,
+        options=options,
+        begin=fold.begin,
+        since=fold.test if is_test else None,
+        end=fold.end if is_test else fold.test,
+        fold=fold.number,
+    )
+
+
+# digests
+
+
+def stamp(trial: Trial, table: Table, data: Mapping[str, str]) -> Trial:
+    """Return a trial with the digest of all that its result depends on.
+
+    Args:
+        data: digests of files, by path.
+    """
+    one = table_of(trial, table)
+    facts: Any = [
+        one.config.arguments,
+        one.config.constraints,
+        trial.begin,
+        trial.since,
+        trial.end,
+        sorted(data.items()),
+    ]
+    return evolve(trial, digest=hashlib.sha256(msgspec.json.encode(facts, order="sorted")).hexdigest())
+
+
+def digests(table: Table) -> dict[str, str]:
+    """Return the digests of the files that a harness is made from: its market data, and the modules of its functions."""
+    found: dict[str, str] = {}
+    for path in {*_data(table), *_modules(table.config.arguments)}:
+        if path.is_file():
+            with path.open("rb") as file:
+                found[str(path)] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
+
+
+def _data(table: Table) -> Iterator[Path]:
+    feed = table.config.arguments.get("feed")
+    if isinstance(feed, Mapping):
+        known = cast(Mapping[str, Any], feed)
+        files = known.get("files")
+        texts = [*files.values()] if isinstance(files, Mapping) else []
+        texts += [known["splits"]] if "splits" in known else []
+        yield from (table.beside.absolute() / Path(str(text)).expanduser() for text in texts)
+
+
+def _modules(value: object) -> Iterator[Path]:
+    """Yield the files of the modules that functions are from."""
+    if isinstance(value, Mapping):
+        known = cast(Mapping[str, object], value)
+        if isinstance(function := known.get("function"), str):
+            spec = find_spec(function.partition(":")[0])
+            if spec is not None and spec.origin:
+                yield Path(spec.origin)
+        for inner in known.values():
+            yield from _modules(inner)
+
+
+# the file
+
+
+def read_plan(store: Path) -> Plan | None:
+    """Return the plan beside a store; None if there is none yet.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    path = folder_of(store) / "plan.json"
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Plan)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}; give another --store") from error
+
+
+def write_plan(store: Path, plan: Plan) -> None:
+    """Write the plan beside a store, whole or not at all."""
+    folder_of(store).mkdir(parents=True, exist_ok=True)
+    with draft_of(folder_of(store) / "plan.json") as file:
+        file.write(msgspec.json.encode(plan))
+
+
+def merge(before: Plan | None, now: Plan, store: Path) -> Plan:
+    """Return the new plan, with the trials of earlier ones that it does not have. Pure.
+
+    Raises:
+        UsageError: a trial of the same name was another one.
+    """
+    known = {} if before is None else before.trials
+    changed = [name for name, trial in now.trials.items() if name in known and known[name].digest != trial.digest]
+    if changed:
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        raise UsageError(
+            f"{store} has {changed[0]}{more} from other options, data or code: expected those of {now.file} as it is now; "
+            "give another --store, or restore what has changed"
+        )
+    return evolve(now, trials={**known, **now.trials})

@@ -1,0 +1,156 @@
+"""The results of trials: read from the store, ranked, and as tables."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from math import prod
+from typing import Literal, TypeAlias, cast
+
+import msgspec
+from attrs import frozen
+
+from harnesses.trading.report.report_figures import Account, AccountReading, Figures, Interval, Point, TradeRow
+from orchestrator.analysis.answers.answer import Answer, Cell, Table, money, share, times
+from orchestrator.cli.backtest.backtest_plan import Trial
+from orchestrator.cli.backtest.parameter_grid import label
+from orchestrator.cli.backtest.walk_forward import Fold
+from orchestrator.errors import UsageError
+from orchestrator.presets.trading_course import TradingStep
+from orchestrator.store.sqlite.sqlite_reader import SqliteReader
+
+_PAGE = 1_000
+_read_step = msgspec.json.Decoder(TradingStep).decode
+Measure: TypeAlias = Literal["sharpe", "sortino", "calmar", "gain"]
+"""What trials are ranked by."""
+_MEASURES = {"sharpe": "Sharpe ratio", "sortino": "Sortino ratio", "calmar": "Calmar ratio", "gain": "gain"}
+_COLUMNS = (
+    "gain_share benchmark_share yearly_gain_share sharpe sortino calmar max_drawdown_share win_rate_share exposure_share trades "
+    "fees refused equity"
+)
+_NOTE = (
+    "benchmark: the first equity, held in equal parts of all symbols, without costs. sharpe, sortino: of daily returns, for a "
+    "year, without a risk-free rate. calmar: yearly gain over the largest drawdown. win rate: sales with more than their units "
+    "had cost, fees included. exposure: the mean share of the equity that is not cash."
+)
+
+
+@frozen
+class Result:
+    """What came of a trial."""
+
+    trial: Trial
+    figures: Figures
+
+    def measure(self, by: Measure) -> float | None:
+        """Return what it is ranked by; None if it cannot be told."""
+        value = getattr(self.figures, by)
+        return None if value is None else float(value)
+
+
+def read_account(reader: SqliteReader, trial: Trial) -> Account:
+    """Return the whole account of a trial."""
+    return _read(reader, trial, AccountReading(since=trial.since)).account()
+
+
+def read_result(reader: SqliteReader, trial: Trial) -> Result:
+    """Return the figures of a trial, in little memory."""
+    points, trades, intervals = deque[Point](maxlen=1), deque[TradeRow](maxlen=1), deque[Interval](maxlen=1)
+    reading = AccountReading(points=points, trades=trades, intervals=intervals, since=trial.since)
+    return Result(trial, _read(reader, trial, reading).figures())
+
+
+def _read(reader: SqliteReader, trial: Trial, reading: AccountReading) -> AccountReading:
+    after = 0
+    while rows := reader.step_rows(trial.name, after=after, limit=_PAGE):
+        for row in rows:
+            step = _read_step(row.body)
+            reading.read(step.input, step.output)
+        after = rows[-1].step
+    return reading
+
+
+def rank(results: Iterable[Result], by: Measure) -> list[Result]:
+    """Return results, the best first; of equal ones the first; those that cannot be told last."""
+
+    def key(one: Result) -> tuple[bool, float]:
+        value = one.measure(by)
+        return value is None, -(value or 0.0)
+
+    return sorted(results, key=key)
+
+
+def choose(results: Sequence[Result], by: Measure) -> Trial:
+    """Return the best trial.
+
+    Raises:
+        UsageError: there is no result, or none can be told.
+    """
+    best = rank(results, by)[0] if results else None
+    if best is None or best.measure(by) is None:
+        raise UsageError(
+            f"--by {by}: expected a trial with a {_MEASURES[by]}, was none: the period is too short, or nothing was traded; "
+            "choose --by gain, or give a longer recording"
+        )
+    return best.trial
+
+
+def grid_answer(results: Sequence[Result], by: Measure) -> Answer:
+    """Return the results as a table, the best first."""
+    ranked = rank(results, by)
+    names = list(ranked[0].trial.options) if ranked else []
+    rows = [(*_options(one.trial, names), *_cells(one.figures)) for one in ranked]
+    said = []
+    if len(ranked) > 1:
+        best = ranked[0]
+        value = best.measure(by)
+        shown = "not known" if value is None else f"{value:+.2%}" if by == "gain" else f"{value:.2f}"
+        said = [
+            f"The best of {times(len(ranked), 'combination')} by its {_MEASURES[by]}, {shown}, is {label(best.trial.options)}. "
+            "It was chosen by what happened afterwards: --walk-forward tells what such a choice would have been worth."
+        ]
+    return Answer("combinations", [Table("combinations", (*names, *_COLUMNS.split()), rows, _NOTE)], said)
+
+
+def forward_answer(folds: Sequence[Fold], chosen: Mapping[int, Result], tests: Mapping[int, Result], by: Measure) -> Answer:
+    """Return what was chosen in each fold, and what came of it in the test."""
+    names = list(next(iter(chosen.values())).trial.options) if chosen else []
+    rows = list[tuple[Cell, ...]]()
+    for one in folds:
+        best, test = chosen[one.number], tests[one.number]
+        period = (str(one.test.date()), str(test.figures.end.date()) if test.figures.end else "")
+        rows.append(
+            (one.number, str(one.begin.date()), *period, *_options(best.trial, names), best.measure(by), *_cells(test.figures))
+        )
+    gain, held = (prod(1 + float(getattr(tests[one.number].figures, name)) for one in folds) - 1 for name in ("gain", "benchmark"))
+    said = [
+        f"Chosen by the {_MEASURES[by]} of the past, the options brought {gain:+.2%} in {times(len(folds), 'test')} on what came "
+        f"after; held, the money would have brought {held:+.2%}."
+    ]
+    head = ("fold", "chosen_from", "test_from", "test_to", *names, f"chosen_by_{by}", *_COLUMNS.split())
+    return Answer("walk-forward", [Table("folds", head, rows, _NOTE)], said)
+
+
+def _options(trial: Trial, names: Sequence[str]) -> Iterator[Cell]:
+    for name in names:
+        value = trial.options.get(name)
+        yield cast(Cell, value) if isinstance(value, bool | str) else str(value)
+
+
+def _cells(figures: Figures) -> tuple[Cell, ...]:
+    return (
+        float(figures.gain),
+        figures.benchmark,
+        figures.yearly_gain,
+        figures.sharpe,
+        figures.sortino,
+        figures.calmar,
+        figures.max_drawdown,
+        figures.win_rate,
+        figures.exposure,
+        figures.trades,
+        money(figures.fees),
+        figures.refused,
+        money(figures.last_equity),
+    )

@@ -1,0 +1,118 @@
+"""A worker of a backtest: it makes and runs its trials, a few at a time, on recordings that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import trio
+from attrs import define, evolve, field
+
+from harnesses.errors import HarnessError
+from harnesses.run_file_harnesses.trading_table import read_paper_broker, read_recording, read_strategy
+from harnesses.trading.feeds.replay_feed import ReplayFeed
+from harnesses.trading.paper.paper_broker import PaperBroker
+from harnesses.trading.warm_up import warm_up
+from orchestrator.cli.backtest.backtest_plan import Plan, Trial, books_of, read_plan, table_of, trading_table
+from orchestrator.cli.run.code_loading import find_modules_in
+from orchestrator.cli.run.harness_factory import Made, make
+from orchestrator.cli.run.run_file import RunFile, Table, parse_run_file
+from orchestrator.errors import UsageError
+from orchestrator.orchestrator import Orchestrator
+from orchestrator.outcome import OutcomeKind
+from orchestrator.store.store_capabilities import place_beside
+
+_AT_ONCE = 8
+"""Trials at a time: while one waits for the disk, others compute."""
+_PERIOD_S = 1e-6
+"""The recording is there at once."""
+
+DONE = (OutcomeKind.COMPLETED, OutcomeKind.FINISHED)
+"""How a trial ends that has a result."""
+
+
+@define(eq=False)
+class Maker:
+    """Makes the harnesses of trials.
+
+    Args:
+        file: the run file.
+        store: where the trials are recorded.
+    """
+
+    file: RunFile
+    store: Path
+    _recordings: dict[str, ReplayFeed] = field(factory=dict[str, ReplayFeed])
+    """By the name of the harness."""
+
+    @classmethod
+    def of(cls, plan: Plan, store: Path) -> Maker:
+        """Return one for a plan, which can import what is beside its run file."""
+        path = Path(plan.file)
+        find_modules_in(path.parent, Path.cwd())
+        return cls(parse_run_file(plan.text, path), store)
+
+    def recording(self, table: Table) -> ReplayFeed:
+        """Return the whole recording of a harness, read once.
+
+        Raises:
+            UsageError: it has none, or one that cannot be read.
+        """
+        name = table.config.name
+        if name not in self._recordings:
+            try:
+                self._recordings[name] = read_recording(table.config.arguments.get("feed", {}), table.beside)
+            except (HarnessError, OSError) as error:
+                raise UsageError(f"{table.where}: {error}") from error
+        return self._recordings[name]
+
+    def make(self, trial: Trial) -> tuple[Made, PaperBroker]:
+        """Return the harness of a trial with its terms, and its venue.
+
+        Raises:
+            UsageError: it cannot be made.
+        """
+        table = trading_table(self.file, trial.harness)
+        own = table_of(trial, table)
+        arguments: dict[str, Any] = {**own.config.arguments, "period_s": _PERIOD_S}
+        try:
+            strategy = read_strategy(arguments["strategy"])
+            broker = read_paper_broker(arguments["broker"], books_of(self.store, trial.name), trial.name, table.beside)
+        except (HarnessError, OSError) as error:
+            raise UsageError(f"{table.where}: {trial.name}: {error}") from error
+        arguments["strategy"] = strategy if trial.since is None else warm_up(strategy, trial.since)
+        arguments["feed"], arguments["broker"] = self.recording(table).between(trial.begin, trial.end), broker
+        return make(evolve(own, config=evolve(own.config, arguments=arguments)), self.store), broker
+
+
+async def start(orchestrator: Orchestrator, names: Sequence[str]) -> None:
+    """Run trials to their end; called in each worker."""
+    store = place_beside(orchestrator.store)
+    plan = None if store is None else read_plan(store)
+    if store is None or plan is None:
+        raise UsageError("backtest: expected a plan beside the store, was none; start it with `orchestrator backtest`")
+    maker, left = Maker.of(plan, store), iter(names)
+
+    async def work() -> None:
+        for name in left:
+            if orchestrator.signalled:
+                return
+            made, broker = maker.make(plan.trials[name])
+            outcome = await made.start(orchestrator).wait()
+            broker.close()
+            if outcome.kind in DONE:
+                await trio.to_thread.run_sync(partial(_remove_books, books_of(store, name)))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(min(_AT_ONCE, len(names))):
+            nursery.start_soon(work)
+
+
+def _remove_books(path: Path) -> None:
+    """Remove the books of a venue that nobody trades at any more."""
+    for ending in ("", "-wal", "-shm", ".lock"):
+        with suppress(OSError):
+            path.with_name(f"{path.name}{ending}").unlink()
