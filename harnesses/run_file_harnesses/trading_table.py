@@ -168,7 +168,7 @@ def read_recording(table: object, beside: Path | str = ".") -> ReplayFeed:
     problems.check()
     if not isinstance(feed, ReplayFeed):
         raise HarnessMisuse(
-            f"feed: expected a recording, got {table!r:.100}; write feed = {{ files = {{ SYMBOL = \"bars.csv\" }} }}"
+            f'feed: expected a recording, got {table!r:.100}; write feed = {{ files = {{ SYMBOL = "bars.csv" }} }}'
         )
     return feed
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html as markup
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from orchestrator.analysis.answers.answer import Answer, Table, cell, is_figure
 from orchestrator.analysis.pictures import PICTURES
@@ -52,20 +52,22 @@ def html(
     *,
     title: str = "A run",
     draw: Callable[[Picture], str] = Picture.svg,
+    homes: Mapping[str, Sequence[str]] = PICTURES,
 ) -> str:
     """Return a page with the answers, each with its pictures above its tables; a picture is shown once.
 
     Args:
         draw: returns a picture as SVG.
+        homes: names of the pictures of each question.
     """
     names = [answer.question for answer in answers]
-    homes = [(_home(picture.name, names), picture) for picture in pictures]
+    homed = [(_home(picture.name, names, homes), picture) for picture in pictures]
     bodies = [_told(answer) for answer in answers]
-    if any(home is None for home, _ in homes):
+    if any(home is None for home, _ in homed):
         names, bodies = [*names, "pictures"], [*bodies, ""]
     sections: list[str] = []
     for place, (name, body) in enumerate(zip(names, bodies, strict=True)):
-        own = [picture for home, picture in homes if (len(answers) if home is None else home) == place]
+        own = [picture for home, picture in homed if (len(answers) if home is None else home) == place]
         head = f"<h2>{_text(name.capitalize())}</h2>"
         sections.append(f'<section id="q{place}">\n{head}\n{_figures(own, place, draw)}{body}</section>\n')
     links = " ".join(f'<a href="#q{place}">{_text(name)}</a>' for place, name in enumerate(names))
@@ -79,12 +81,10 @@ def html(
     )
 
 
-def _home(picture: str, questions: Sequence[str]) -> int | None:
+def _home(picture: str, questions: Sequence[str], homes: Mapping[str, Sequence[str]]) -> int | None:
     """Return the position of the question that a picture belongs to most: it is the first of its pictures, or comes early."""
-    homes = [
-        (PICTURES[asked].index(picture), place) for place, asked in enumerate(questions) if picture in PICTURES.get(asked, ())
-    ]
-    return min(homes)[1] if homes else None
+    found = [(homes[asked].index(picture), place) for place, asked in enumerate(questions) if picture in homes.get(asked, ())]
+    return min(found)[1] if found else None
 
 
 def _figures(pictures: Iterable[Picture], place: int, draw: Callable[[Picture], str]) -> str:

@@ -186,6 +186,7 @@ NOT_OF_CALLS = {
     "mcp": "its tools are tested below",
     "copy": "it tells how many records there are",
     "run": "it shows what the live views do",
+    "backtest": "it shows figures of accounts",
     **dict.fromkeys(("node", "nodes"), "they tell names of harnesses, and why one cannot be started, redacted"),
     **dict.fromkeys(("notify", "alerts"), "they tell the status of harnesses, redacted before it is kept"),
     **dict.fromkeys(("init", "schema", "guard", "contract", "completion"), "it reads no store"),

@@ -160,9 +160,19 @@ def draw(title: str, account: Account) -> tuple[bytes, str]:
     Raises:
         NotReady: the drawing library is not installed.
     """
-    altair, converter = (load_extra(name, "report", "a picture", "pass picture=False") for name in ("altair", "vl_convert"))
-    spec = {**_chart(altair, title, account).to_dict(), "config": CONFIG}
+    converter = load_extra("vl_convert", "report", "a picture", "pass picture=False")
+    spec = picture_of(title, account)
     return converter.vegalite_to_png(spec, scale=2), converter.vegalite_to_svg(spec)
+
+
+def picture_of(title: str, account: Account) -> dict[str, Any]:
+    """Return the picture as a Vega-Lite specification.
+
+    Raises:
+        NotReady: Altair is not installed.
+    """
+    altair = load_extra("altair", "report", "a picture", "pass picture=False")
+    return {**_chart(altair, title, account).to_dict(), "config": CONFIG}
 
 
 def _chart(altair: Any, title: str, account: Account) -> Any:
@@ -220,13 +230,19 @@ def _shades(altair: Any, span: Span, intervals: Sequence[Interval]) -> list[Any]
 def _subtitle(account: Account) -> str:
     figures = account.figures
     return (
-        f"{figures.gain:+.2%}, held {figures.benchmark:+.2%} (dashed) · drawdown {figures.max_drawdown:.2%} at most, {figures.drawdown:.2%} now · "
+        f"{figures.gain:+.2%}, held {figures.benchmark:+.2%} (dashed) · drawdown {figures.max_drawdown:.2%} at most, "
+        f"{figures.drawdown:.2%} now · "
         f"{figures.trades:,} trades · turnover {figures.turnover:,.0f} · fees {figures.fees:,.2f}"
     )
 
 
 def _row(span: Span, point: Point) -> dict[str, object]:
-    return {"at": span.at(point.time.timestamp() * 1e6), "equity": point.equity, "held": point.benchmark, "drawdown": point.drawdown}
+    return {
+        "at": span.at(point.time.timestamp() * 1e6),
+        "equity": point.equity,
+        "held": point.benchmark,
+        "drawdown": point.drawdown,
+    }
 
 
 _PAGE = 1000

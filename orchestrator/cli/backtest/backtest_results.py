@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from math import prod
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
 import msgspec
 from attrs import frozen
 
 from harnesses.trading.report.report_figures import Account, AccountReading, Figures, Interval, Point, TradeRow
-from orchestrator.analysis.answers.answer import Answer, Cell, Table, money, share, times
+from orchestrator.analysis.answers.answer import Answer, Cell, Table, money, times
 from orchestrator.cli.backtest.backtest_plan import Trial
 from orchestrator.cli.backtest.parameter_grid import label
 from orchestrator.cli.backtest.walk_forward import Fold
@@ -26,13 +25,13 @@ Measure: TypeAlias = Literal["sharpe", "sortino", "calmar", "gain"]
 """What trials are ranked by."""
 _MEASURES = {"sharpe": "Sharpe ratio", "sortino": "Sortino ratio", "calmar": "Calmar ratio", "gain": "gain"}
 _COLUMNS = (
-    "gain_share benchmark_share yearly_gain_share sharpe sortino calmar max_drawdown_share win_rate_share exposure_share trades "
-    "fees refused equity"
+    "gain_share benchmark_share yearly_gain_share sharpe sortino calmar max_drawdown_share win_rate_share exposure_share "
+    "trades fees refused equity"
 )
 _NOTE = (
     "benchmark: the first equity, held in equal parts of all symbols, without costs. sharpe, sortino: of daily returns, for a "
-    "year, without a risk-free rate. calmar: yearly gain over the largest drawdown. win rate: sales with more than their units "
-    "had cost, fees included. exposure: the mean share of the equity that is not cash."
+    "year, without a risk-free rate. calmar: yearly gain over the largest drawdown. win rate: sales with more than their "
+    "units had cost, fees included. exposure: the mean share of the equity that is not cash."
 )
 
 
@@ -101,14 +100,15 @@ def grid_answer(results: Sequence[Result], by: Measure) -> Answer:
     ranked = rank(results, by)
     names = list(ranked[0].trial.options) if ranked else []
     rows = [(*_options(one.trial, names), *_cells(one.figures)) for one in ranked]
-    said = []
+    said = list[str]()
     if len(ranked) > 1:
         best = ranked[0]
         value = best.measure(by)
         shown = "not known" if value is None else f"{value:+.2%}" if by == "gain" else f"{value:.2f}"
         said = [
-            f"The best of {times(len(ranked), 'combination')} by its {_MEASURES[by]}, {shown}, is {label(best.trial.options)}. "
-            "It was chosen by what happened afterwards: --walk-forward tells what such a choice would have been worth."
+            f"The best of {times(len(ranked), 'combination')} by its {_MEASURES[by]}, {shown}, is "
+            f"{label(best.trial.options)}. It was chosen by what happened afterwards: --walk-forward tells what such a choice "
+            "would have been worth."
         ]
     return Answer("combinations", [Table("combinations", (*names, *_COLUMNS.split()), rows, _NOTE)], said)
 
@@ -123,10 +123,12 @@ def forward_answer(folds: Sequence[Fold], chosen: Mapping[int, Result], tests: M
         rows.append(
             (one.number, str(one.begin.date()), *period, *_options(best.trial, names), best.measure(by), *_cells(test.figures))
         )
-    gain, held = (prod(1 + float(getattr(tests[one.number].figures, name)) for one in folds) - 1 for name in ("gain", "benchmark"))
+    gain, held = (
+        prod(1 + float(getattr(tests[one.number].figures, name)) for one in folds) - 1 for name in ("gain", "benchmark")
+    )
     said = [
-        f"Chosen by the {_MEASURES[by]} of the past, the options brought {gain:+.2%} in {times(len(folds), 'test')} on what came "
-        f"after; held, the money would have brought {held:+.2%}."
+        f"Chosen by the {_MEASURES[by]} of the past, the options brought {gain:+.2%} in {times(len(folds), 'test')} on what "
+        f"came after; held, the money would have brought {held:+.2%}."
     ]
     head = ("fold", "chosen_from", "test_from", "test_to", *names, f"chosen_by_{by}", *_COLUMNS.split())
     return Answer("walk-forward", [Table("folds", head, rows, _NOTE)], said)
@@ -135,7 +137,7 @@ def forward_answer(folds: Sequence[Fold], chosen: Mapping[int, Result], tests: M
 def _options(trial: Trial, names: Sequence[str]) -> Iterator[Cell]:
     for name in names:
         value = trial.options.get(name)
-        yield cast(Cell, value) if isinstance(value, bool | str) else str(value)
+        yield value if isinstance(value, bool | str | int | float) else str(value)
 
 
 def _cells(figures: Figures) -> tuple[Cell, ...]:

@@ -19,11 +19,10 @@ from orchestrator.text.terminal_text import CAUSE_WIDTH, one_line
 
 if TYPE_CHECKING:
     from orchestrator.analysis.answers.answer import Answer
-    from orchestrator.cli.backtest.backtest_plan import Plan, Trial
+    from orchestrator.cli.backtest.backtest_plan import Trial
     from orchestrator.cli.backtest.backtest_results import Measure, Result
     from orchestrator.cli.backtest.backtest_worker import Maker
     from orchestrator.cli.backtest.parameter_grid import Options
-    from orchestrator.cli.backtest.walk_forward import Fold
     from orchestrator.cli.run.run_file import Table
     from orchestrator.outcome import Outcome
 
@@ -107,6 +106,8 @@ class _Backtest:
     data: Mapping[str, str]
     """Digests of files that results depend on."""
     failed: dict[str, Outcome] = field(factory=dict[str, "Outcome"])
+    shown: list[Result] = field(factory=list["Result"])
+    """The results that a map of the grid shows."""
 
     @classmethod
     def begin(cls, asked: Asked, workers: int) -> _Backtest:
@@ -133,7 +134,7 @@ class _Backtest:
     def run(self, html: Path | None, *, as_json: bool) -> int:
         """Run what is not finished, show what came of it, and return the exit code."""
         try:
-            shown, best = self._forward(self.asked.folds) if self.asked.folds else self._grid()
+            shown, best = self._forward(self.asked.folds) if self.asked.folds else self._compare()
         except _Stopped:
             say("to go on where it was: give the same command again")
             return self._code(ExitCode.STOPPED)
@@ -147,11 +148,11 @@ class _Backtest:
             say(f"orchestrator: {name} {one_line(str(outcome), 500)}")
         return of_run(self.failed.values(), besides)
 
-    def _grid(self) -> tuple[list[Answer], list[Trial]]:
+    def _compare(self) -> tuple[list[Answer], list[Trial]]:
         from orchestrator.cli.backtest.backtest_plan import trial_of
         from orchestrator.cli.backtest.backtest_results import grid_answer, rank
 
-        results = self._results([trial_of(self.table, options) for options in self.options])
+        results = self.shown = self._results([trial_of(self.table, options) for options in self.options])
         best = rank(results, self.asked.by)[:1]
         return [grid_answer(results, self.asked.by)], [one.trial for one in best]
 
@@ -173,7 +174,9 @@ class _Backtest:
         tests = {each.trial.fold or 0: each for each in self._results(trials)}
         lost = [trial.name for trial in trials if trial.fold not in tests]
         if lost:
-            raise UsageError(f"{lost[0]} has no result: expected one of each test; see why: orchestrator analyze why {lost[0]}")
+            raise UsageError(
+                f"{lost[0]} has no result: expected one of each test; see why: orchestrator analyze why {lost[0]}"
+            )
         return [forward_answer(made, chosen, tests, self.asked.by)], [tests[one.number].trial for one in made]
 
     def _results(self, trials: Iterable[Trial]) -> list[Result]:
@@ -221,9 +224,10 @@ class _Backtest:
         self.failed |= {name: outcome for name, outcome in outcomes.items() if outcome.kind in bad}
 
     def _write_page(self, path: Path, shown: Sequence[Answer], best: Sequence[Trial]) -> None:
-        from orchestrator.cli.backtest.backtest_page import write_page
+        from orchestrator.cli.backtest.backtest_page import grid_picture, write_page
 
-        write_page(path, shown, best, self.asked.store, title=f"Backtest of {self.table.config.name}")
+        grid = grid_picture(self.shown, self.asked.by)
+        write_page(path, shown, best, self.asked.store, title=f"Backtest of {self.table.config.name}", grid=grid)
 
 
 class _Stopped(Exception):

@@ -25,8 +25,8 @@ from orchestrator.orchestrator import Orchestrator
 from orchestrator.outcome import OutcomeKind
 from orchestrator.store.store_capabilities import place_beside
 
-_AT_ONCE = 8
-"""Trials at a time: while one waits for the disk, others compute."""
+_AT_ONCE = 32
+"""Trials at a time in a process: while some wait for the disk, others compute, and one commit serves all of them."""
 _PERIOD_S = 1e-6
 """The recording is there at once."""
 

@@ -12,7 +12,8 @@ from typing import TypeAlias
 from attrs import frozen
 
 from harnesses.errors import HarnessError, near
-from harnesses.run_file_harnesses.trading_table import read_strategy, strategy_options, with_options
+from harnesses.features.errors import InvalidRequest
+from harnesses.run_file_harnesses.trading_table import SUBJECT, read_strategy, strategy_options, with_options
 from orchestrator.errors import UsageError
 from orchestrator.text.terminal_text import one_line
 
@@ -72,8 +73,10 @@ def combine(axes: Sequence[Axis], most: int) -> list[Options]:
     """
     count = prod(len(axis.values) for axis in axes)
     if count > most:
-        sizes = " × ".join(str(len(axis.values)) for axis in axes)
-        raise UsageError(f"--grid: expected at most {most:,} combinations, got {sizes} = {count:,}; give fewer values, or --most {count}")
+        sizes = " x ".join(str(len(axis.values)) for axis in axes)
+        raise UsageError(
+            f"--grid: expected at most {most:,} combinations, got {sizes} = {count:,}; give fewer values, or --most {count}"
+        )
     names = [axis.name for axis in axes]
     return [dict(zip(names, values, strict=True)) for values in product(*(axis.values for axis in axes))]
 
@@ -106,14 +109,17 @@ def fit(strategy: object, axes: Sequence[Axis], combinations: Sequence[Options],
     for axis in axes:
         if known is not None and axis.name not in known:
             expected = f"expected one of {', '.join(known)}" if known else "expected none, for the strategy has no options"
-            raise UsageError(f"{where}: --grid {axis.name}: no such option of the strategy: {expected}{near(axis.name, known)}")
+            raise UsageError(
+                f"{where}: --grid {axis.name}: no such option of the strategy: {expected}{near(axis.name, known)}"
+            )
     found: list[Options] = []
     errors: list[tuple[Options, str]] = []
     for options in combinations:
         try:
             read_strategy(with_options(strategy, options))
         except HarnessError as error:
-            errors.append((options, one_line(str(error), 300)))
+            said = str(error).removeprefix(f"{InvalidRequest.kind}: ").removeprefix(f"{SUBJECT}: ")
+            errors.append((options, one_line(said, 300)))
         else:
             found.append(options)
     for axis in axes:
