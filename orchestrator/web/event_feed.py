@@ -1,10 +1,11 @@
 """The records of one store as events, for all who follow them: each is read once and written once.
 
     look    for the newest record: once in `WAIT_S`, whoever asks first
-    page    the records from a place on to the next multiple of `_PAGE`, or to the newest: followers meet at the same places
+    page    the records from a place on to the next multiple of `_PAGE`, or to the newest, but no more than about
+            `_PAGE_BYTES`: followers meet at the same places
 
 Invariant: a page has every record between its two places that is in the store, so that pages which join have no gap and no
-repeat.
+repeat. The pages that are kept have `KEPT_BYTES` at most, and the newest one.
 """
 
 from __future__ import annotations
@@ -24,8 +25,14 @@ from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 
 WAIT_S = 0.25
 """Seconds between two looks for new records."""
-_PAGE, _PAGES = 500, 32
-"""Records of a page at most, and pages that are kept."""
+_PAGE, _READ = 2000, 250
+"""Records of a page at most, and those that are read at a time."""
+_PAGE_BYTES = 2_000_000
+"""Characters of the records of a page, after which no more are read."""
+_LEAST_BYTES = 500
+"""Of a record, without its body."""
+KEPT_BYTES = 32_000_000
+"""Of the pages that are kept: of their records, and of what was told of them."""
 Selection: TypeAlias = tuple[str, Collection[str]]
 """The harness and the kinds of records that are asked for; empty for all."""
 
@@ -33,18 +40,28 @@ Selection: TypeAlias = tuple[str, Collection[str]]
 @define(eq=False)
 class _Page:
     records: Sequence[Record]
-    _lines: dict[int, bytes] = field(factory=dict[int, bytes])
+    until: int
+    """The `seq` of its end."""
     texts: dict[Selection, bytes] = field(factory=dict[Selection, bytes])
     """What was told of it, by what was asked for."""
+    size: int = 0
+    """Bytes, about."""
+
+    def __attrs_post_init__(self) -> None:
+        self.size = sum(map(_size, self.records))
 
     def text(self, selection: Selection) -> bytes:
         harness, kinds = selection
         wanted = [one for one in self.records if harness in ("", one.harness) and (not kinds or one.kind in kinds)]
-        new = [one for one in wanted if one.seq not in self._lines]
-        for record, line in zip(new, json_lines_of(new), strict=True):
-            self._lines[record.seq] = f"id: {record.seq}\nevent: {record.kind}\ndata: {line}\n\n".encode()
-        text = self.texts[selection] = b"".join(self._lines[one.seq] for one in wanted)
+        lines = zip(wanted, json_lines_of(wanted), strict=True)
+        text = "".join([f"id: {one.seq}\nevent: {one.kind}\ndata: {line}\n\n" for one, line in lines]).encode()
+        self.texts[selection] = text
+        self.size += len(text)
         return text
+
+
+def _size(record: Record) -> int:
+    return _LEAST_BYTES + len(record.body)
 
 
 @define(eq=False)
@@ -60,6 +77,11 @@ class EventFeed:
     _looked_at: float = -inf
     _pages: OrderedDict[tuple[int, int], _Page] = field(factory=OrderedDict[tuple[int, int], _Page])
     _lock: trio.Lock = field(factory=trio.Lock)
+
+    @property
+    def kept_bytes(self) -> int:
+        """About how many bytes the pages have that are kept."""
+        return sum(page.size for page in self._pages.values())
 
     async def last_seq(self) -> int:
         """Return the `seq` of the newest record at the last look."""
@@ -78,16 +100,25 @@ class EventFeed:
         until = min(last, after - after % _PAGE + _PAGE)
         async with self._lock:
             page = self._pages.get((after, until))
-            text = None if page is None else page.texts.get(selection)
-            if text is None:
-                text = await trio.to_thread.run_sync(partial(self._make, after, until, selection), abandon_on_cancel=True)
-            return until, text
+            if page is not None and selection in page.texts:
+                return page.until, page.texts[selection]
+            return await trio.to_thread.run_sync(partial(self._make, after, until, selection), abandon_on_cancel=True)
 
-    def _make(self, after: int, until: int, selection: Selection) -> bytes:
-        page = self._pages.get((after, until))
-        if page is None:
-            records = self.reader.records(after=after, limit=until - after)
-            page = self._pages[after, until] = _Page([record for record in records if record.seq <= until])
-            if len(self._pages) > _PAGES:
-                self._pages.popitem(last=False)
-        return page.text(selection)
+    def _make(self, after: int, until: int, selection: Selection) -> tuple[int, bytes]:
+        page = self._pages.get((after, until)) or self._read(after, until)
+        text = page.text(selection)
+        self._pages[after, until] = page
+        self._pages.move_to_end((after, until))
+        while len(self._pages) > 1 and self.kept_bytes > KEPT_BYTES:
+            self._pages.popitem(last=False)
+        return page.until, text
+
+    def _read(self, after: int, until: int) -> _Page:
+        """Read a page; it ends before `until` where its records are large."""
+        records, size, at = list[Record](), 0, after
+        while at < until and size < _PAGE_BYTES:
+            found = [one for one in self.reader.records(after=at, limit=min(_READ, until - at)) if one.seq <= until]
+            records += found
+            size += sum(map(_size, found))
+            at = found[-1].seq if len(found) == min(_READ, until - at) else until
+        return _Page(records, at)

@@ -23,6 +23,7 @@ from orchestrator.records import Record
 from orchestrator.store import SqliteReader
 from orchestrator.store.pruning.prune_plan import Rule
 from orchestrator.store.pruning.prune_store import prune
+from orchestrator.web import event_feed
 from orchestrator.web.api_document import openapi
 from orchestrator.web.record_events import Wanted, events
 from orchestrator.web.record_search import readable
@@ -277,6 +278,24 @@ async def test_followers_read_each_record_once_and_pass_over_what_was_pruned(
     assert len(everything) < everything[-1]
     assert [told[place] for place in range(4)] == [everything, everything, everything[4:], of_late]
     assert len(read) <= 2 * len(kept)  # from the beginning, and from the place of the third
+
+
+async def test_events_of_large_records_are_kept_by_their_bytes(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_feed, "_READ", 3)
+    monkeypatch.setattr(event_feed, "_PAGE_BYTES", 5000)
+    monkeypatch.setattr(event_feed, "KEPT_BYTES", 20_000)
+    text, kept = b"", list[int]()
+    async with asking(store) as api:
+        last, stream = api.site.reader.last_seq(), events(api.site, Wanted(0))
+        with trio.fail_after(30):
+            while f"id: {last}\n".encode() not in text:
+                text += await anext(stream)
+                kept.append(api.site.feed.kept_bytes)
+        await stream.aclose()
+
+    assert [int(line[4:]) for line in text.splitlines() if line.startswith(b"id: ")] == [*range(1, last + 1)]
+    assert len(kept) > 3
+    assert max(kept) < 30_000
 
 
 async def test_a_client_that_is_too_far_behind_is_told_what_it_missed(store: Path) -> None:
