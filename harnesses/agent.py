@@ -329,11 +329,11 @@ class Agent(Generic[StateT, InputT, OutputT]):
         services = take_services(self.name)
         if services is None:
             if log is None and charge is None:
-                return await self.answer(AgentRun[StateT, InputT](**told))
-            return await self.answer(_HeardRun[StateT, InputT](**told, heard_by=log, charged_by=charge, services=None))
+                return await self.answer(AgentRun(**told))
+            return await self.answer(_HeardRun(**told, heard_by=log, charged_by=charge, services=None))
         token = enter_services(services)
         try:
-            return await self.answer(_HeardRun[StateT, InputT](**told, heard_by=log, charged_by=charge, services=services))
+            return await self.answer(_HeardRun(**told, heard_by=log, charged_by=charge, services=services))
         finally:
             leave_services(token)
 

@@ -12,7 +12,7 @@ charged once, as the larger of the two numbers; those within the total of a conv
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from functools import lru_cache
 from inspect import Parameter, signature
@@ -212,6 +212,8 @@ class Bill:
         Raises:
             OrchestratorError: a report could not be recorded.
         """
+        if self._under_way is None and not self._charging:
+            return
         with trio.CancelScope(shield=True):
             while self._under_way is not None or self._charging:
                 await (self._under_way or next(iter(self._charging.values())))
@@ -285,7 +287,8 @@ async def billed(bill: Bill, ask: Callable[[], Awaitable[AnswerT]], *, is_shared
     answers: list[AnswerT] = []
     before = _current.set(bill)
     try:
-        with bill.scope:
+        # Without a budget no limit can be reached, and a scope takes as long as the rest of a call.
+        with bill.scope if is_shared else nullcontext():
             answers.append(await ask())
     except Exception as error:
         await bill.settle()

@@ -138,8 +138,8 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
             return ()
         if self._load is not None and count > self.max_context_steps:
             return tuple(self.step_history[-count:])
-        recent = self._recent()
-        return tuple(islice(recent, max(0, len(recent) - count), None))
+        # From the end: a deque is read from its beginning otherwise, however long it is.
+        return tuple(islice(reversed(self._recent()), count))[::-1]
 
     def load_context(self) -> LoadedContext[StateT]:
         """Return the state and at most `max_context_steps` recent steps: the context of an agent.

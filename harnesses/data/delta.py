@@ -26,6 +26,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
+from harnesses.data.frozen_dict import DICTS
 from harnesses.data.values import field_values, fields_of
 
 Delta: TypeAlias = dict[str, Any]
@@ -76,7 +77,7 @@ class Baseline:
         self.state = new
         if self._names is None:
             cls: type[Any] = new.__class__
-            return _between_states(cast(Any, old), new) if cls is dict else _change_of(old, new, _Work())
+            return _between_states(cast(Any, old), new) if cls in DICTS else _change_of(old, new, _Work())
         before, self._values = self._values, self._values_of(new)
         return _between_fields(self._names, before, self._values)
 
@@ -99,7 +100,7 @@ class Baseline:
 
 def _names_of(cls: type[Any]) -> tuple[str, ...] | None:
     """Return the fields by which states of a class are compared; None for a dict and for a class with its own encoding."""
-    if cls is dict:
+    if cls in DICTS:
         return None
     names = fields_of(cls)
     if names is None:
@@ -181,11 +182,11 @@ def _between(old: Any, new: Any, work: _Work, depth: int) -> Delta:
     if old is new:
         return {}
     cls = new.__class__
-    if old.__class__ is not cls:
+    if old.__class__ is not cls and not (cls in DICTS and old.__class__ in DICTS):
         return {"value": new}
     if cls in _EXACT or cls is float or not depth:
         return {} if _are_alike(old, new, work) else {"value": new}
-    if cls is dict:
+    if cls in DICTS:
         return _between_dicts(old, new, work, depth - 1)
     if cls is list or cls is tuple:
         return _between_lists(old, new, work, depth - 1)
@@ -209,13 +210,13 @@ def _are_alike(old: Any, new: Any, work: _Work) -> bool:
     if old is new:
         return True
     cls = new.__class__
-    if old.__class__ is not cls:
+    if old.__class__ is not cls and not (cls in DICTS and old.__class__ in DICTS):
         return False
     if cls in _EXACT:
         return bool(old == new)
     if cls is float:
         return bool(old == new and (old or str(old) == str(new)))
-    if cls is dict:
+    if cls in DICTS:
         work.spend(len(new))
         return list(old) == list(new) and all(_are_alike(old[key], value, work) for key, value in new.items())
     if cls is list or cls is tuple:

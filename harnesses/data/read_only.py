@@ -21,6 +21,7 @@ from typing import Any, Generic, NoReturn, cast
 
 import msgspec
 
+from harnesses.data.frozen_dict import FrozenDict
 from harnesses.data.values import ATOMS, build, detach, field_values, fields_of, is_frozen
 from harnesses.diagnostics.known_errors import read_only_state
 
@@ -48,6 +49,9 @@ class View:
             if cls is dict:
                 return kind({key: self._of(item) for key, item in value.items()})
             return kind(value if ATOMS.issuperset(map(type, value)) else map(self._of, value))
+        if cls is FrozenDict:
+            shown = {key: self._of(item) for key, item in value.items()}
+            return value if all(map(is_, shown.values(), value.values())) else FrozenDict(shown)
         if isinstance(value, tuple):
             items = list(map(self._of, cast(Any, value)))
             if all(map(is_, items, cast(Any, value))):

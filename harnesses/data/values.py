@@ -7,6 +7,7 @@ not survive a round trip through JSON is refused here, before anything is writte
     atoms        returned as they are        None bool int str bytes Decimal datetime date time timedelta UUID, enums
     float        returned if finite          JSON has no NaN and no infinity
     list, dict   copied                      sets and frozensets too; keys are atoms
+    FrozenDict   kept if all inside is
     tuple        kept if all inside is       named tuples too
     attrs,       kept if frozen and all      private fields (`_x`) are refused: msgspec would silently drop them
     dataclasses  inside is, else copied
@@ -32,6 +33,7 @@ from uuid import UUID
 import attrs
 import msgspec
 
+from harnesses.data.frozen_dict import DICTS, FrozenDict
 from harnesses.data.record_size import CEILING_BYTES
 from harnesses.errors import RecordTooLarge, Unstorable
 
@@ -267,6 +269,21 @@ def _dict(value: dict[Any, Any], budget: _Budget) -> dict[Any, Any]:
     return twin
 
 
+def _frozen_dict(value: FrozenDict[Any, Any], budget: _Budget) -> FrozenDict[Any, Any]:
+    cost: int | None = getattr(value, "cost", None)
+    if cost is None:
+        before = budget.left
+        twin = _dict(value, budget)
+        if not all(map(is_, twin.values(), value.values())):
+            return FrozenDict(twin)
+        value.cost = before - budget.left
+        return value
+    budget.left -= cost
+    if budget.left < 0:
+        raise _too_large()
+    return value
+
+
 def _set(value: Any, budget: _Budget) -> Any:
     budget.charge(len(value))
     return value.__class__([_detach(item, budget) for item in value])
@@ -316,6 +333,20 @@ def _record_copier(cls: type[Any], names: tuple[str, ...], build: Callable[..., 
         items: Any
         values = values_of(value)
         budget.charge(len(values))
+        if frozen:
+            # Most steps' outputs are frozen: the common parts are looked at here, without a call for each.
+            left = budget.left
+            for item in values:
+                kind = item.__class__
+                if kind is str or kind is bytes:
+                    budget.left -= len(item)
+                elif kind not in ATOMS and (kind is not tuple or item) and _detach(item, budget) is not item:
+                    break
+            else:
+                if budget.left < 0:
+                    raise _too_large()
+                return value
+            budget.left = left
         kinds = set(map(type, values))
         if kinds <= ATOMS:
             budget.charge_texts(values, kinds)
@@ -357,6 +388,7 @@ _COPIERS: dict[type, _Copier] = {
     list: _list,
     tuple: _tuple,
     dict: _dict,
+    FrozenDict: _frozen_dict,
     set: _set,
     frozenset: _set,
 }
@@ -374,7 +406,7 @@ def _find(value: Any, path: str, depth: int, budget: _Budget) -> str | None:
         return None if isfinite(value) else f"{path} is {value!r}: JSON has no such number; use None or a Decimal"
     if cls in ATOMS or issubclass(cls, Enum | int):
         return None
-    if cls is dict:
+    if cls in DICTS:
         return _find_in_dict(value, path, depth, budget)
     if cls in (list, tuple, set, frozenset) or (hasattr(cls, "_make") and issubclass(cls, tuple)):
         found = (_find(item, f"{path}[{index}]", depth + 1, budget) for index, item in enumerate(value))

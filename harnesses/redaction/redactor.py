@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
+from harnesses.data.frozen_dict import DICTS, FrozenDict
 from harnesses.data.values import field_values, fields_of
 from harnesses.redaction.detect import cut, spans
 from harnesses.redaction.known_secrets import holds_known_secret
@@ -93,8 +94,8 @@ def _redact(value: Any, name: str, depth: int) -> Any:
     if cls is int:
         return MARK if name and is_secret_number(value, strength(name)) else value
     if depth > _DEEPEST:
-        return MARK if cls in (dict, list, tuple) or fields_of(cls) else value
-    if cls is dict:
+        return MARK if cls in (dict, FrozenDict, list, tuple) or fields_of(cls) else value
+    if cls in DICTS:
         return _dict(value, name, depth)
     if cls is list or cls is tuple:
         return _items(value, name, depth)

@@ -18,6 +18,7 @@ from decimal import Decimal, localcontext
 
 from attrs import evolve
 
+from harnesses.data.frozen_dict import FrozenDict
 from harnesses.trading.account_model import Execution, OpenOrder, Price, TradingState
 from harnesses.trading.indicators import Indicators, after_bar, after_split, values
 from harnesses.trading.market.bars import Bar, MarketSlice
@@ -35,29 +36,34 @@ _LATE = 10
 
 def take_slice(state: TradingState, market: MarketSlice, indicators: Indicators, limits: Limits) -> TradingState:
     """Return the state after a slice: splits, marks and indicators applied."""
-    book, prices, standings, risk = state.book, dict(state.prices), dict(state.standings), state.risk
+    book, prices, standings, risk, open_orders = state.book, dict(state.prices), dict(state.standings), state.risk, state.open
     for symbol, bar in market.bars.items():
         before = prices.get(symbol)
         if bar.split != ONE:
             book = book.after_split(symbol, bar.split) if book else None
             before = before and Price(before.close / bar.split, before.mark / bar.split)
-            standings[symbol] = after_split(indicators, standings.get(symbol, {}), float(bar.split))
-        prices[symbol], compared = _compared(before, bar, limits.max_jump)
+            standings[symbol] = FrozenDict(after_split(indicators, standings.get(symbol, {}), float(bar.split)))
+        price, compared = _compared(before, bar, limits.max_jump)
+        prices[symbol] = price
         if before is None and book is not None:
             book, risk = _first_valued(book, risk, symbol, bar.close)
-        if prices[symbol].believed:
+        if price.believed:
             compared_with = None if compared is None else float(compared)
-            standings[symbol] = after_bar(indicators, standings.get(symbol, {}), bar, compared_with)
+            standings[symbol] = FrozenDict(after_bar(indicators, standings.get(symbol, {}), bar, compared_with))
     gaps_s = (*state.gaps_s, (market.time - state.time).total_seconds())[-2:] if state.time else ()
-    waited = {id: one if one.is_open else evolve(one, late=one.late + 1) for id, one in state.open.items()}
-    return evolve(
-        state,
+    if open_orders:
+        waited = {id: one if one.is_open else evolve(one, late=one.late + 1) for id, one in open_orders.items()}
+        open_orders = {id: one for id, one in waited.items() if one.late <= _LATE}
+    # Not by `evolve`, which takes three times as long: this is made for every bar.
+    return TradingState(
         book=book,
         risk=risk,
         time=market.time,
-        prices=prices,
-        standings=standings,
-        open={id: one for id, one in waited.items() if one.late <= _LATE},
+        prices=FrozenDict(prices),
+        standings=FrozenDict(standings),
+        open=open_orders,
+        asked=state.asked,
+        salt=state.salt,
         gaps_s=gaps_s,
     )
 
@@ -133,6 +139,7 @@ def ask(
     indicators: Indicators,
     known: Mapping[str, Exposure],
     *,
+    equity: Decimal,
     previous: datetime | None,
 ) -> Market:
     """Return the market that the strategy is asked about: every symbol that may be traded now."""
@@ -147,7 +154,7 @@ def ask(
         for symbol, one in known.items()
         if one.price is not None
     }
-    return Market(market.time, quotes, state.cash, state.equity, previous)
+    return Market(market.time, quotes, state.cash, equity, previous)
 
 
 def average_costs(book: Book) -> dict[str, Decimal]:
@@ -200,13 +207,18 @@ def _exposure(
     symbol = instrument.symbol
     price = state.prices.get(symbol)
     traded = price is not None and (market is None or symbol in market.bars)
+    units = state.book.units(symbol) if state.book else ZERO
+    mark = price.mark if price and traded and price.believed else None
+    why_not = "price jumped" if traded else "no bar"
+    if not waiting:
+        return Exposure(instrument, units, mark, why_not, buying_cost=ZERO)
     ours = [one for one in waiting if one.placed.order.symbol == symbol]
     buys = [one for one in ours if one.placed.order.side is Side.BUY]
     return Exposure(
         instrument=instrument,
-        units=state.book.units(symbol) if state.book else ZERO,
-        price=price.mark if price and traded and price.believed else None,
-        why_not="price jumped" if traded else "no bar",
+        units=units,
+        price=mark,
+        why_not=why_not,
         buying=sum((one.left for one in buys), ZERO),
         selling=sum((one.left for one in ours if one.placed.order.side is Side.SELL), ZERO),
         buying_cost=sum((one.left * _price_of(one, state) for one in buys), ZERO),

@@ -8,6 +8,7 @@ from decimal import Decimal, localcontext
 
 from attrs import field, frozen
 
+from harnesses.data.frozen_dict import FrozenDict, freeze
 from harnesses.trading.indicators import Standing
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import VenueAccount
@@ -86,6 +87,11 @@ class TradingState:
     gaps_s: tuple[float, ...] = ()
     """Seconds between the last slices, at most two values; used to estimate the length of a bar."""
 
+    def __attrs_post_init__(self) -> None:
+        if self.standings.__class__ is not FrozenDict:
+            object.__setattr__(self, "standings", {symbol: FrozenDict(one) for symbol, one in self.standings.items()})
+        freeze(self, "prices", "standings", "open")
+
     @property
     def cash(self) -> Decimal:
         """Cash, including cash reserved by open orders."""
@@ -94,11 +100,19 @@ class TradingState:
     @property
     def equity(self) -> Decimal:
         """Cash plus the positions at their believed prices; a position without a price counts as 0."""
-        if self.book is None:
-            return ZERO
-        held = ((symbol, one.units) for symbol, one in self.book.positions.items() if one.units and symbol in self.prices)
-        with localcontext(EXACT):
-            return sum((units * self.prices[symbol].mark for symbol, units in held), self.book.cash)
+        return equity_of(self.book, self.prices)
+
+
+def equity_of(book: Book | None, prices: Mapping[str, Price]) -> Decimal:
+    """Return the cash plus the positions of a book at the believed prices; 0 without a book."""
+    if book is None:
+        return ZERO
+    # A context of its own for the sum would take longer than the sum.
+    equity = book.cash
+    for symbol, one in book.positions.items():
+        if one.units and symbol in prices:
+            equity = EXACT.add(equity, EXACT.multiply(one.units, prices[symbol].mark))
+    return equity
 
 
 @frozen
@@ -180,6 +194,9 @@ class TradingOutput:
     """The venue account that was adopted; source: venue."""
     latched: str = ""
     """Why the kill switch prevented effects; empty if it did not."""
+
+    def __attrs_post_init__(self) -> None:
+        freeze(self, "positions")
 
 
 def figures(state: TradingState) -> Mapping[str, Decimal]:

@@ -15,8 +15,9 @@ Anything else is recorded as refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from enum import StrEnum
 from itertools import takewhile
 from typing import Any, cast
@@ -24,12 +25,24 @@ from typing import Any, cast
 from attrs import define, evolve, field
 
 from harnesses.step import StepYield
-from harnesses.trading.account import take_fills, with_report
-from harnesses.trading.account_model import Cancelled, Command, Decision, Execution, OpenOrder, TradingOutput, TradingState
+from harnesses.trading.account import exposures, take_fills, with_report
+from harnesses.trading.account_model import (
+    Cancelled,
+    Command,
+    Decision,
+    Execution,
+    OpenOrder,
+    Price,
+    TradingOutput,
+    TradingState,
+    equity_of,
+)
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import VenueAccount
+from harnesses.trading.market.instruments import Instrument
 from harnesses.trading.market.orders import Fill, OrderReport, PlacedOrder, Side, Source
-from harnesses.trading.order_screening import Refusal, stop_loss_reason
+from harnesses.trading.order_screening import Exposure, Refusal, stop_loss_reason
+from harnesses.trading.position_book import Book
 from harnesses.trading.risk import Concern, Limits, Risk, RiskState, flatten, reset, resume_entries, stop_entries
 
 
@@ -105,9 +118,32 @@ class Turn:
     foreign: tuple[OrderReport, ...] = ()
     adopted: VenueAccount | None = None
     latched: str = ""
+    _exposed: tuple[TradingState, dict[str, Exposure]] | None = None
+    """The last answer of `exposures`, and the state that it is of."""
+    _valued: tuple[Book | None, Mapping[str, Price], Decimal] | None = None
+    """The last answer of `equity`, and what it is of."""
 
     def __attrs_post_init__(self) -> None:
         self.state = self.before
+
+    @property
+    def equity(self) -> Decimal:
+        """The equity of the working copy; added up once for each book and prices."""
+        book, prices, known = self.state.book, self.state.prices, self._valued
+        if known is not None and known[0] is book and known[1] is prices:
+            return known[2]
+        equity = equity_of(book, prices)
+        self._valued = book, prices, equity
+        return equity
+
+    def exposures(self, instruments: Mapping[str, Instrument]) -> Mapping[str, Exposure]:
+        """Return the current and possible holdings of each symbol; made once for each state."""
+        known = self._exposed
+        if known is not None and known[0] is self.state:
+            return known[1]
+        made = exposures(self.state, instruments, self.market)
+        self._exposed = self.state, made
+        return made
 
     @property
     def opens(self) -> bool:
@@ -134,21 +170,25 @@ class Turn:
     @property
     def is_news(self) -> bool:
         """Whether there is anything to record."""
+        if self.market is not None:
+            return True
         before, now = self.before.risk, self.state.risk
         changed = (before.state, before.why) != (now.state, now.why)
         facts = (self.commands, self.executions, self.reports, self.foreign, self.adopted, self.decision)
-        return self.market is not None or changed or any(facts)
+        return changed or any(facts)
 
-    def take_fills(self, fills: Iterable[Fill], limits: Limits, *, until_decision: bool = False) -> None:
+    def take_fills(self, fills: Sequence[Fill], limits: Limits, *, until_decision: bool = False) -> None:
         """Apply fills to the book.
 
         Args:
             until_decision: whether to leave out fills of the orders that this step has decided on, and all later ones,
                 until those orders are handled: so that a repeated step has the same result.
         """
+        if not fills:
+            return
         placed = {one.client_id: one.source for one in self.decision.placed} if self.decision else {}
         if until_decision:
-            fills = takewhile(lambda fill: fill.client_id not in placed, fills)
+            fills = tuple(takewhile(lambda fill: fill.client_id not in placed, fills))
         sources = {id: one.placed.source for id, one in self.before.open.items()} | placed
         self.state, executions = take_fills(self.state, fills, sources, limits)
         self.executions += executions
@@ -163,6 +203,8 @@ class Turn:
     def to_cancel(self) -> list[tuple[OpenOrder, Source, str]]:
         """Return the open orders to cancel, each with who wants it and why."""
         risk, orders = self.state.risk, [one for one in self.state.open.values() if one.is_open]
+        if not orders:
+            return []
         if self.stopping:
             return [(one, Source.OPERATOR, "stop") for one in orders]
         if self.closing is not None:
@@ -184,14 +226,15 @@ class Turn:
 
     def finish(self) -> StepYield[MarketSlice | None, TradingOutput]:
         """Return the step with the final state."""
-        state, book = self.state, self.state.book
-        risk = evolve(state.risk, equity=state.equity)
-        self.state = state = evolve(state, risk=risk)
+        state, book, equity, risk = self.state, self.state.book, self.equity, self.state.risk
+        if equity is not risk.equity:
+            risk = evolve(risk, equity=equity)
+            self.state = state = evolve(state, risk=risk)
         positions = book.positions.items() if book else ()
         output = TradingOutput(
             time=self.time,
             cash=state.cash,
-            equity=state.equity,
+            equity=equity,
             positions={symbol: one.units for symbol, one in positions if one.units},
             drawdown=risk.drawdown,
             risk=risk.state,
@@ -210,8 +253,10 @@ class Turn:
 
     def summary(self) -> str | None:
         """Return a one-line summary, with a mark if observers should be alerted; None if there is nothing to say."""
-        fills = [one.fill for one in self.executions]
         before, now = self.before.risk, self.state.risk
+        if before.state is now.state and not (self.commands or self.executions or self.latched or self.adopted):
+            return None
+        fills = [one.fill for one in self.executions]
         parts = [f"{command.do}{' refused' if command.refused else ''}" for command in self.commands]
         parts += [f"{fill.side} {fill.units} {fill.symbol} at {fill.price}" for fill in fills]
         parts += [f"{now.state}{': ' if now.why else ''}{now.why}"] if before.state is not now.state else []

@@ -131,7 +131,7 @@ class Desk:
 
     async def refresh(self, turn: Turn) -> None:
         """Update the state of our open orders."""
-        if not any(order.is_open for order in turn.state.open.values()):
+        if not turn.state.open or not any(order.is_open for order in turn.state.open.values()):
             return
         still = {report.client_id: report for report in await self.broker.open_orders(self._symbols)}
         # An order that an earlier attempt of this step began to cancel is reported when this attempt cancels it again.
@@ -155,6 +155,8 @@ class Desk:
 
     async def cancel(self, turn: Turn) -> None:
         """Cancel orders that should no longer be filled. Allowed in every risk state; only the kill switch prevents it."""
+        if not turn.state.open:
+            return
         tried = {one.client_id for one in turn.cancelled}
         orders = [one for one in turn.to_cancel() if one[0].placed.client_id not in tried]
         for order, source, why in orders:

@@ -11,6 +11,7 @@ from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 
 from attrs import evolve, field, frozen
 
+from harnesses.data.frozen_dict import freeze
 from harnesses.trading.market.broker import VenueAccount
 from harnesses.trading.market.instruments import EXACT, split_units, to_grain
 from harnesses.trading.market.orders import ZERO, Fill, Side
@@ -41,9 +42,13 @@ class Book:
     last_fill: Mapping[str, str] = field(factory=dict[str, str])
     """The id of the last fill by symbol."""
 
+    def __attrs_post_init__(self) -> None:
+        freeze(self, "positions", "last_fill")
+
     def units(self, symbol: str) -> Decimal:
         """Return how many units are held."""
-        return self.positions.get(symbol, Position()).units
+        position = self.positions.get(symbol)
+        return ZERO if position is None else position.units
 
     def after(self, fill: Fill) -> Book:
         """Return the book with a fill applied; the unchanged book if it has that fill already."""

@@ -35,6 +35,7 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
+from harnesses.data.frozen_dict import freeze
 from harnesses.errors import HarnessMisuse
 from harnesses.trading.market.orders import ONE, ZERO, make_exact
 
@@ -162,6 +163,9 @@ class Risk:
     stop_losses: tuple[datetime, ...] = ()
     """Times of the stop-losses in the window, oldest first; no more than the guard needs."""
 
+    def __attrs_post_init__(self) -> None:
+        freeze(self, "cooldowns")
+
     def has(self, concern: Concern) -> bool:
         """Return whether a concern is current."""
         return any(worry.concern is concern for worry in self.worries)
@@ -181,8 +185,10 @@ def assess(risk: Risk, limits: Limits, *, equity: Decimal, time: datetime) -> Ri
     today = time.date()
     if risk.day != today:
         risk = evolve(_without(risk, time, Concern.DAILY_LOSS), day=today, day_start_equity=risk.equity)
-    risk = evolve(risk, equity=equity, high_water=max(risk.high_water, equity))
-    risk = evolve(risk, cooldowns={symbol: until for symbol, until in risk.cooldowns.items() if until > time})
+    if equity is not risk.equity or equity > risk.high_water:
+        risk = evolve(risk, equity=equity, high_water=max(risk.high_water, equity))
+    if risk.cooldowns:
+        risk = evolve(risk, cooldowns={symbol: until for symbol, until in risk.cooldowns.items() if until > time})
     risk = _guard(risk, limits, time)
     if equity < risk.high_water * (ONE - limits.max_drawdown):
         why = f"equity {equity:.2f} is {risk.drawdown:.1%} below its highest, {risk.high_water:.2f}"
@@ -288,7 +294,8 @@ def _guard(risk: Risk, limits: Limits, time: datetime) -> Risk:
     """Return the risk with the stop-losses in the window counted, and the guard applied."""
     window = timedelta(seconds=limits.stop_loss_window_s)
     recent = tuple(one for one in risk.stop_losses if time - one <= window)
-    risk = evolve(risk, stop_losses=recent)
+    if recent != risk.stop_losses:
+        risk = evolve(risk, stop_losses=recent)
     if limits.max_stop_losses is not None and len(recent) >= limits.max_stop_losses:
         why = f"{len(recent)} stop-losses within {limits.stop_loss_window_s:g} s"
         return _with(risk, time, Concern.STOP_LOSSES, why, limits.stop_loss_state)
@@ -305,7 +312,7 @@ def _with(risk: Risk, time: datetime, concern: Concern, why: str, state: RiskSta
 
 
 def _without(risk: Risk, time: datetime, *concerns: Concern) -> Risk:
-    if not any(worry.concern in concerns for worry in risk.worries):
+    if not risk.worries or not any(worry.concern in concerns for worry in risk.worries):
         return risk
     return _judged(risk, tuple(worry for worry in risk.worries if worry.concern not in concerns), time)
 

@@ -26,9 +26,9 @@ def check_parts(feed: object, broker: object, strategy: object, limits: object) 
 
 
 def check_seconds(period_s: object, patience_s: object) -> None:
-    """Raise `HarnessMisuse` unless both are valid durations and the period is above 0."""
-    if not (isinstance(period_s, int | float) and isfinite(period_s) and period_s > 0):
-        raise _misuse("period_s", "seconds above 0", period_s, "with 60 the feed is asked once a minute")
+    """Raise `HarnessMisuse` unless both are valid durations."""
+    if not (isinstance(period_s, int | float) and isfinite(period_s) and period_s >= 0):
+        raise _misuse("period_s", "seconds from 0 up", period_s, "with 60 the feed is asked once a minute")
     if not (isinstance(patience_s, int | float) and patience_s >= 0):
         raise _misuse("patience_s", "seconds from 0 up", patience_s, "leave it out for 300")
 

@@ -25,7 +25,7 @@ from attrs import evolve
 from harnesses.base import BaseHarness
 from harnesses.errors import Stopping, Waiting
 from harnesses.step import Constraints, StepYield
-from harnesses.trading.account import ask, average_costs, exposures, free_cash, take_slice, with_splits
+from harnesses.trading.account import ask, average_costs, free_cash, take_slice, with_splits
 from harnesses.trading.account_model import Command, Decision, TradingOutput, TradingState, figures, moment
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import Broker, BrokerUnavailable
@@ -39,6 +39,9 @@ from harnesses.trading.position_book import Book
 from harnesses.trading.risk import Limits, RiskState, assess, is_stale, limits_for, limits_from, watch
 from harnesses.trading.strategies import Strategy, StrategyAgent, rsi_strategy
 from harnesses.trading.trading_checks import check_lots, check_parts, check_seconds, orders_from
+
+_ASKED_S = 1.0
+"""Seconds between two polls of a feed that has nothing, when there is no period."""
 
 
 class BooksDiffer(Waiting):
@@ -58,7 +61,8 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         strategy: the default uses the relative strength index.
         cash: initial cash of the default broker.
         limits: limits that no strategy can exceed. Values in `constraints` override these.
-        period_s: seconds between two polls. All slices that have arrived in between are processed at the next poll.
+        period_s: seconds between two polls. All slices that have arrived in between are processed at the next poll. With 0,
+            for backtests, each slice of a recording is taken as soon as the one before is recorded.
         patience_s: seconds for which the venue or the feed may be out of reach, once started, before the harness fails.
         constraints: passed to the strategy's agent.
         initial_state: a state to continue from, instead of a new account.
@@ -84,12 +88,13 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         self._limits = limits_from(self.constraints, limits)
         self._feed = feed
         self._strategy = strategy or rsi_strategy()
-        self._period_s = self._now_period_s = period_s
+        self._period_s = period_s
+        self._now_period_s = period_s or _ASKED_S
         self._patience_s = patience_s
         self._desk = Desk(self, broker or PaperBroker(cash), tuple(feed.symbols), self._limits)
         self._inbox: list[Command] = []
         self._foreign: tuple[OrderReport, ...] = ()
-        self._poller = FeedPoller(feed, period_s, patience_s)
+        self._poller = FeedPoller(feed, self._now_period_s, patience_s)
         if not self._poller.is_live:
             # A backtest that is cut off is made again from its last stored step, and comes to the same.
             self.preferred_durability = "group"
@@ -122,7 +127,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             return
         self._reached = trio.current_time()
         self._poller.begin()
-        ticks = self.every(self._period_s)
+        ticks = self.every(self._period_s or _ASKED_S)
         async for _ in ticks:
             self._now_period_s = self._poller.period_s = ticks.period_s
             found = await self._reaching()
@@ -132,7 +137,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
                 turn, made = found
                 yield made
                 self._end(turn)
-                found = await self._reaching(more=True) if turn.is_behind else None
+                found = await self._reaching(more=True) if turn.is_behind or self._takes_more(turn) else None
 
     @property
     def halted(self) -> str:
@@ -155,6 +160,10 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             "turnover": float(state.book.turnover),
             "open_orders": float(len(state.open)),
         }
+
+    def _takes_more(self, turn: Turn) -> bool:
+        """Return whether the slice after that of a turn is taken at once, because there is no period."""
+        return turn.market is not None and not self._period_s and self._now_period_s == _ASKED_S
 
     # at the start of each attempt
 
@@ -234,7 +243,8 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         state = self.state
         decision = await self._desk.taken_up() if self.effects else None
         market = decision.market if decision else await self._next_slice(state)
-        self._read_messages()
+        if decision is not None or not self._poller.is_instant:
+            self._read_messages()
         if decision is None and self._is_stopping():
             market = None
         now, last = self._feed.now(), market.time if market else state.time
@@ -262,7 +272,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
     async def _step(self, turn: Turn) -> StepYield[MarketSlice | None, TradingOutput] | None:
         await self._look(turn)
         if turn.market is not None and self.state.time is None:
-            check_lots(exposures(turn.state, self._desk.instruments, turn.market).values(), turn.state.equity)
+            check_lots(turn.exposures(self._desk.instruments).values(), turn.equity)
         self._judge(turn)
         if not turn.is_news:
             return None
@@ -295,14 +305,17 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         live, bar_s = self._poller.is_live, self._poller.bar_s
         turn.limits = limits_for(self._limits, live=live, bar_s=bar_s, gaps_s=state.gaps_s, period_s=self._now_period_s)
         if turn.market is not None:
-            risk = assess(risk, self._limits, equity=turn.state.equity, time=turn.time)
+            risk = assess(risk, self._limits, equity=turn.equity, time=turn.time)
         risk = watch(risk, turn.limits, age_s=turn.age_s, time=turn.time)
         for index, command in enumerate(turn.commands):
             if not command.refused:
                 risk, turn.commands[index] = obey(risk, command, turn.time)
-        turn.state = evolve(turn.state, risk=risk)
-        if turn.market is not None and turn.state.book is not None and not is_stale(turn.limits, turn.age_s):
-            known = exposures(turn.state, self._desk.instruments, turn.market)
+        if risk is not state.risk:
+            turn.state = evolve(turn.state, risk=risk)
+        if turn.market is None or turn.state.book is None or self._limits.stop_loss == ONE:
+            return
+        if not is_stale(turn.limits, turn.age_s):
+            known = turn.exposures(self._desk.instruments)
             turn.lost = frozenset(past_stop_loss(self._limits, known, average_costs(turn.state.book)))
 
     async def _trade(self, turn: Turn) -> None:
@@ -328,7 +341,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             wanted,
             risk=turn.state.risk,
             limits=turn.limits,
-            exposures=exposures(turn.state, self._desk.instruments, turn.market),
+            exposures=turn.exposures(self._desk.instruments),
             cash=free_cash(turn.state),
             time=turn.time,
             age_s=turn.age_s,
@@ -338,27 +351,34 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
 
     def _wanted(self, turn: Turn) -> Sequence[Wanted]:
         """Return the sales that the rules or an operator want."""
-        known, closing = exposures(turn.state, self._desk.instruments, turn.market), turn.closing
+        instruments, closing = self._desk.instruments, turn.closing
         if closing is not None:
             # Reached between two slices only after a message: what could not be sold at once waits for the next slice.
-            return sale_of_all(known, closing, turn.state.risk.why) if turn.market or turn.commands else ()
-        if turn.market is None or turn.state.book is None:
+            can_sell = turn.market or turn.commands
+            return sale_of_all(turn.exposures(instruments), closing, turn.state.risk.why) if can_sell else ()
+        if turn.market is None or turn.state.book is None or self._limits.stop_loss == ONE:
             return ()
-        return stop_loss_orders(self._limits, known, average_costs(turn.state.book))
+        return stop_loss_orders(self._limits, turn.exposures(instruments), average_costs(turn.state.book))
 
     async def _asked(self, turn: Turn) -> Sequence[Wanted]:
         """Return the strategy's orders; the strategy is not asked when none would be allowed."""
         if turn.market is None or turn.state.risk.state is RiskState.HALTED or is_stale(turn.limits, turn.age_s):
             return ()
-        known = exposures(turn.state, self._desk.instruments, turn.market)
-        question = ask(turn.state, turn.market, self._strategy.indicators, known, previous=turn.before.asked)
+        question = ask(
+            turn.state,
+            turn.market,
+            self._strategy.indicators,
+            turn.exposures(self._desk.instruments),
+            equity=turn.equity,
+            previous=turn.before.asked,
+        )
         turn.asked = True
         answer = await self.run_agent(self._strategy.agent, question)
         return [Wanted(order) for order in orders_from(self._strategy.name, answer)]
 
     def _dropped(self, turn: Turn, decision: Decision) -> dict[str, str]:
         """Return, by client id, the orders of an earlier attempt that may no longer be placed, each with the reason."""
-        known = exposures(turn.state, self._desk.instruments, turn.market)
+        known = turn.exposures(self._desk.instruments)
         dropped: dict[str, str] = {}
         for placed in decision.placed:
             wanted = Wanted(placed.order, placed.source)

@@ -13,6 +13,7 @@ import msgspec
 from attrs import evolve
 
 from harnesses.base import BaseHarness
+from harnesses.data.frozen_dict import DICTS
 from harnesses.data.values import fields_of
 from harnesses.step import Step
 from orchestrator.codec import decode
@@ -107,7 +108,7 @@ def _types(state: Any, given: Any, output: Any) -> HarnessTypes:
 def revive(data: Any, example: Any) -> Any:
     """Return plain data with the types that `example` has at the same places."""
     cls = example.__class__
-    if cls is dict:
+    if cls in DICTS:
         return _revive_dict(cast(Any, data), example) if isinstance(data, dict) else data
     if cls is list or cls is tuple:
         if not isinstance(data, list):

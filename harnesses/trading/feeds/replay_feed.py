@@ -59,6 +59,8 @@ class ReplayFeed:
             for time in self._times
         ]
         self._instruments: Mapping[str, Instrument] | None = None
+        self._last = 0
+        """Index of the slice that was last asked for the next one of."""
         self._endless = endless
         self._speed = speed
         self._anchor: _Anchor | None = None
@@ -141,15 +143,19 @@ class ReplayFeed:
 
     async def next_slice(self, after: datetime | None) -> MarketSlice | None:
         await checkpoint()
+        return self.slice_after(after)
+
+    def slice_after(self, after: datetime | None) -> MarketSlice | None:
+        """Return what `next_slice` returns, without a checkpoint."""
         index = self._index(after)
+        found = None if index == len(self._slices) else self._slices[index]
+        if self._speed is None:
+            if found is not None:
+                self._played = found.time
+            return found
         if self._anchor is None or self._anchor.clock is not current_clock():
             self._anchor = _Anchor(current_clock(), trio.current_time(), max(after or self._first, self._first))
-        if index == len(self._slices):
-            return None
-        found = self._slices[index]
-        if self._speed is None:
-            self._played = found.time
-        return found if found.time <= self.now() else None
+        return found if found is not None and found.time <= self.now() else None
 
     def is_at_end(self, after: datetime | None) -> bool:
         return not self._endless and self._index(after) == len(self._times)
@@ -166,4 +172,15 @@ class ReplayFeed:
         return self._slices[0].time if self._slices else _NEVER
 
     def _index(self, after: datetime | None) -> int:
-        return 0 if after is None else bisect_right(self._times, after)
+        if after is None:
+            return 0
+        # Nearly always the slice after the last one that was asked for.
+        last = self._last
+        if last < len(self._times) and self._times[last] == after:
+            return last + 1
+        if last + 1 < len(self._times) and self._times[last + 1] == after:
+            self._last = last + 1
+            return last + 2
+        index = bisect_right(self._times, after)
+        self._last = max(index - 1, 0)
+        return index

@@ -9,6 +9,7 @@ from decimal import Decimal, InvalidOperation
 
 from attrs import frozen
 
+from harnesses.data.frozen_dict import freeze
 from harnesses.errors import OrchestratorError
 
 COLUMNS = ("date", "open", "high", "low", "close", "volume")
@@ -43,6 +44,9 @@ class MarketSlice:
     """UTC, with zone. For a daily bar, midnight at the start of its day."""
     bars: Mapping[str, Bar]
     """Bars by symbol; a symbol that did not trade is left out."""
+
+    def __attrs_post_init__(self) -> None:
+        freeze(self, "bars")
 
 
 def parse_bar(fields: Sequence[str]) -> tuple[datetime, Bar]:

@@ -52,13 +52,16 @@ class MemoryLedger:
 
     def fills(self, symbol: str, after: int) -> Sequence[Fill]:
         """Return the fills of a symbol with a number above `after`, in order."""
-        fills = self._fills.get(symbol, [])
+        fills = self._fills.get(symbol)
+        if not fills or _number(fills[-1]) <= after:
+            return ()
         return fills[bisect_right(fills, after, key=_number) :]
 
     def write(self, matched: Matched) -> None:
         """Store the books and the new reports and fills."""
         self._books = matched.books
-        self._reports.update((report.client_id, report) for report in matched.reports)
+        for report in matched.reports:
+            self._reports[report.client_id] = report
         for fill in matched.fills:
             self._fills.setdefault(fill.symbol, []).append(fill)
 

@@ -118,6 +118,25 @@ async def test_the_feed_is_polled_once_a_period(autojump_clock):
     assert trio.current_time() == pytest.approx(59 * 5.0)
 
 
+async def test_without_a_period_each_slice_is_taken_at_once_with_the_same_results(autojump_clock):
+    paced = await ran(feed(), period_s=5.0)
+    begun_s = trio.current_time()
+
+    at_once = await ran(feed(), period_s=0)
+
+    assert trio.current_time() == begun_s
+    assert said(at_once) == said(paced)
+
+
+async def test_without_a_period_a_feed_that_has_nothing_is_asked_again_after_a_second(autojump_clock):
+    harness = TradingHarness(feed(endless=True), period_s=0)
+
+    with trio.move_on_after(10.5):
+        await harness.run()
+
+    assert (harness.current_step, trio.current_time()) == (61, 10.5)
+
+
 async def test_an_endless_feed_never_completes(autojump_clock):
     harness = TradingHarness(feed(endless=True), period_s=5.0)
 
