@@ -86,7 +86,7 @@ def read_harness(
     problems = TableProblems(SUBJECT, beside=Path(beside))
     readers: Mapping[str, Reader] = {
         "feed": _read_feed,
-        "broker": partial(_read_broker, books=Path(f"{store}-{name}-venue"), owner=name),
+        "broker": partial(_read_broker, by=partial(PaperBrokerLater, path=Path(f"{store}-{name}-venue"), owner=name)),
         "strategy": _read_strategy,
         "limits": partial(make_from, Limits),
     }
@@ -173,28 +173,29 @@ def read_recording(table: object, beside: Path | str = ".") -> ReplayFeed:
     return feed
 
 
-def read_paper_broker(table: object, books: Path, owner: str, beside: Path | str = ".") -> PaperBroker:
-    """Return the venue that the table of a broker on paper describes, with its books in a file that is not opened yet.
+def read_paper_broker(table: object, beside: Path | str = ".") -> PaperBroker:
+    """Return the venue that the table of a broker on paper describes, with its books in memory unless it has a path.
 
     Raises:
         InvalidRequest: the table is invalid.
         HarnessMisuse: it describes another broker.
     """
     problems = TableProblems(SUBJECT, beside=Path(beside))
-    broker = _read_broker(table, "broker", problems, books=books, owner=owner)
+    broker = _read_broker(table, "broker", problems)
     problems.check()
     if not isinstance(broker, PaperBroker):
         raise HarnessMisuse(f'broker: expected one on paper, got {table!r:.100}; write broker = "paper"')
     return broker
 
 
-def _read_broker(value: object, where: str, problems: TableProblems, *, books: Path, owner: str) -> object:
+def _read_broker(
+    value: object, where: str, problems: TableProblems, *, by: Callable[..., PaperBroker] = PaperBroker
+) -> object:
     if isinstance(value, PaperBroker):
         return value
     readers: dict[str, Reader] = {"path": read_path, "instruments": _read_instruments, "fees": partial(make_from, Fees)}
-    later = partial(PaperBrokerLater, path=books, owner=owner)
     kinds = {
-        "paper": Kind(PaperBroker, readers=readers, by=later),
+        "paper": Kind(PaperBroker, readers=readers, by=by),
         "exchange": Kind(CcxtBroker, "exchange", _TEXT, _ACCOUNT),
         "function": FUNCTION,
     }

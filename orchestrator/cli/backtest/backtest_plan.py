@@ -1,7 +1,6 @@
 """What a backtest runs: a trial for each combination and period, kept beside its store.
 
-    STORE-backtest/plan.json      the run file as it was, and each trial with a digest of all that its result depends on
-    STORE-backtest/NAME-venue     the books of the trials that are not over
+    STORE-backtest.json     the run file as it was, and each trial with a digest of all that its result depends on
 
 Invariant: a trial is never mistaken for another one of its name. If its options, its data or its code have changed since it
 began, the backtest does not start.
@@ -60,14 +59,9 @@ class Plan:
     trials: Mapping[str, Trial] = field(factory=dict[str, Trial])
 
 
-def folder_of(store: Path) -> Path:
-    """Return the folder beside a store that holds what its trials need."""
-    return store.with_name(f"{store.name}-backtest")
-
-
-def books_of(store: Path, name: str) -> Path:
-    """Return the file with the books of a trial's venue."""
-    return folder_of(store) / f"{name}-venue"
+def plan_of(store: Path) -> Path:
+    """Return the file beside a store that says what its trials are."""
+    return store.with_name(f"{store.name}-backtest.json")
 
 
 def trading_table(file: RunFile, name: str | None) -> Table:
@@ -94,7 +88,7 @@ def trading_table(file: RunFile, name: str | None) -> Table:
 
 
 def table_of(trial: Trial, table: Table) -> Table:
-    """Return the table of a trial: that of its harness, with its name and options, and on books of its own."""
+    """Return the table of a trial: that of its harness, with its name and options, and a venue of its own."""
     arguments = dict(table.config.arguments)
     arguments["strategy"] = with_options(arguments.get("strategy", "rsi"), trial.options)
     if isinstance(arguments.get("broker"), Mapping):
@@ -185,7 +179,7 @@ def read_plan(store: Path) -> Plan | None:
     Raises:
         UsageError: it cannot be read.
     """
-    path = folder_of(store) / "plan.json"
+    path = plan_of(store)
     try:
         return msgspec.json.decode(path.read_bytes(), type=Plan)
     except FileNotFoundError:
@@ -196,8 +190,7 @@ def read_plan(store: Path) -> Plan | None:
 
 def write_plan(store: Path, plan: Plan) -> None:
     """Write the plan beside a store, whole or not at all."""
-    folder_of(store).mkdir(parents=True, exist_ok=True)
-    with draft_of(folder_of(store) / "plan.json") as file:
+    with draft_of(plan_of(store)) as file:
         file.write(msgspec.json.encode(plan))
 
 

@@ -3,35 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
-from functools import partial
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import trio
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
 from harnesses.errors import HarnessError
 from harnesses.run_file_harnesses.trading_table import read_paper_broker, read_recording, read_strategy
 from harnesses.trading.feeds.replay_feed import ReplayFeed
 from harnesses.trading.paper.paper_broker import PaperBroker
 from harnesses.trading.warm_up import warm_up
-from orchestrator.cli.backtest.backtest_plan import Plan, Trial, books_of, read_plan, table_of, trading_table
+from orchestrator.cli.backtest.backtest_plan import Plan, Trial, read_plan, table_of, trading_table
+from orchestrator.cli.backtest.venue_replay import restore
 from orchestrator.cli.run.code_loading import find_modules_in
 from orchestrator.cli.run.harness_factory import Made, make
 from orchestrator.cli.run.run_file import RunFile, Table, parse_run_file
 from orchestrator.errors import UsageError
 from orchestrator.orchestrator import Orchestrator
-from orchestrator.outcome import OutcomeKind
+from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.store.store_capabilities import place_beside
 
-_AT_ONCE = 32
+_AT_ONCE = 4
 """Trials at a time in a process: while some wait for the disk, others compute, and one commit serves all of them."""
 _PERIOD_S = 1e-6
 """The recording is there at once."""
 
-DONE = (OutcomeKind.COMPLETED, OutcomeKind.FINISHED)
-"""How a trial ends that has a result."""
+
+@frozen
+class MadeTrial:
+    """The harness of a trial with its terms, and what it trades on."""
+
+    made: Made
+    broker: PaperBroker
+    feed: ReplayFeed
+
+    async def run(self, orchestrator: Orchestrator, store: Path) -> None:
+        """Run it to its end, from where it was."""
+        name = self.made.config.name
+        with closing(SqliteReader(store)) as reader:
+            if reader.harnesses([name]):
+                await restore(self.broker, self.feed, reader, name)
+        await self.made.start(orchestrator).wait()
 
 
 @define(eq=False)
@@ -69,8 +83,8 @@ class Maker:
                 raise UsageError(f"{table.where}: {error}") from error
         return self._recordings[name]
 
-    def make(self, trial: Trial) -> tuple[Made, PaperBroker]:
-        """Return the harness of a trial with its terms, and its venue.
+    def make(self, trial: Trial) -> MadeTrial:
+        """Return what runs a trial.
 
         Raises:
             UsageError: it cannot be made.
@@ -80,12 +94,13 @@ class Maker:
         arguments: dict[str, Any] = {**own.config.arguments, "period_s": _PERIOD_S}
         try:
             strategy = read_strategy(arguments["strategy"])
-            broker = read_paper_broker(arguments["broker"], books_of(self.store, trial.name), trial.name, table.beside)
+            broker = read_paper_broker(arguments["broker"], table.beside)
         except (HarnessError, OSError) as error:
             raise UsageError(f"{table.where}: {trial.name}: {error}") from error
+        feed = self.recording(table).between(trial.begin, trial.end)
         arguments["strategy"] = strategy if trial.since is None else warm_up(strategy, trial.since)
-        arguments["feed"], arguments["broker"] = self.recording(table).between(trial.begin, trial.end), broker
-        return make(evolve(own, config=evolve(own.config, arguments=arguments)), self.store), broker
+        arguments["feed"], arguments["broker"] = feed, broker
+        return MadeTrial(make(evolve(own, config=evolve(own.config, arguments=arguments)), self.store), broker, feed)
 
 
 async def start(orchestrator: Orchestrator, names: Sequence[str]) -> None:
@@ -100,19 +115,8 @@ async def start(orchestrator: Orchestrator, names: Sequence[str]) -> None:
         for name in left:
             if orchestrator.signalled:
                 return
-            made, broker = maker.make(plan.trials[name])
-            outcome = await made.start(orchestrator).wait()
-            broker.close()
-            if outcome.kind in DONE:
-                await trio.to_thread.run_sync(partial(_remove_books, books_of(store, name)))
+            await maker.make(plan.trials[name]).run(orchestrator, store)
 
     async with trio.open_nursery() as nursery:
         for _ in range(min(_AT_ONCE, len(names))):
             nursery.start_soon(work)
-
-
-def _remove_books(path: Path) -> None:
-    """Remove the books of a venue that nobody trades at any more."""
-    for ending in ("", "-wal", "-shm", ".lock"):
-        with suppress(OSError):
-            path.with_name(f"{path.name}{ending}").unlink()

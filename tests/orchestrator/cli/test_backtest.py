@@ -96,7 +96,6 @@ def test_a_grid_is_ranked_and_each_trial_is_what_its_harness_alone_comes_to(comm
     page = (command.folder / "page.html").read_text()
     assert page.count("<svg") == 2
     assert "<script" not in page
-    assert not [*(command.folder / "run-backtest.db-backtest").glob("*-venue*")]
 
 
 def test_a_backtest_that_was_killed_goes_on_and_comes_to_the_same(command: Command) -> None:
@@ -210,13 +209,12 @@ def chosen_of(folder: Path, bars: Mapping[str, Mapping[datetime, Bar]]) -> list[
     path = run_file(folder, limit=1000)
     path.write_text(path.read_text().replace(str(DATA / "aapl.csv"), "aapl.csv"))
     table, maker = trading_table(read_run_file(path), None), Maker.of(Plan(str(path), path.read_text()), folder / "run.db")
-    (folder / "run.db-backtest").mkdir()
     told: list[list[Any]] = []
     for one in fold(maker.recording(table).times, 2, 3):
         results: list[Result] = []
         for fast in (3, 5, 8):
             trial = trial_of(table, {"fast": fast, "slow": 15}, one)
-            results.append(Result(trial, account_of(run_alone(maker.make(trial)[0].harness)).figures))
+            results.append(Result(trial, account_of(run_alone(maker.make(trial).made.harness)).figures))
         told.append([choose(results, "gain").options, *(each.figures for each in results)])
     return told
 
