@@ -189,12 +189,15 @@ class _Backtest:
 
         from orchestrator.cli.backtest.backtest_plan import Plan, merge, read_plan, stamp, write_plan
         from orchestrator.cli.backtest.backtest_results import read_result
+        from orchestrator.store.places.store_location import open_store
         from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 
         stamped = [stamp(trial, self.table, self.data) for trial in trials]
         store = self.asked.store
         now = Plan(str(self.maker.file.path), self.asked.file.read_text(encoding="utf-8"), {one.name: one for one in stamped})
         write_plan(store, merge(read_plan(store), now, store))
+        with closing(open_store(store)):
+            pass  # one that was killed while it was made is made whole, which a reader cannot do
         left = _left(store, [one.name for one in stamped])
         if left:
             self.maker.make(next(one for one in stamped if one.name == left[0]))  # a mistake is told once, here
@@ -239,8 +242,6 @@ def _left(store: Path, names: Sequence[str]) -> list[str]:
     from orchestrator.lifecycle import Status
     from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 
-    if not store.exists():
-        return list(names)
     with closing(SqliteReader(store)) as reader:
         over = {one.name for one in reader.harnesses() if one.status in (Status.COMPLETED, Status.FINISHED)}
     return [name for name in names if name not in over]
