@@ -24,13 +24,14 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import msgspec
-from attrs import frozen
+from attrs import evolve, frozen
 
 from harnesses.data.record_size import ENCRYPTED
 from harnesses.diagnostics.extras import install_command
 from harnesses.files.private_files import conceal_file
 from harnesses.files.safe_files import KEY_BYTES, key_in
 from orchestrator.errors import StoreUnusable, UsageError
+from orchestrator.records import EffectRecord
 from orchestrator.store.store_protocol import StepRow
 
 KEY_FILE = "ORCHESTRATOR_STORE_KEY_FILE"
@@ -69,7 +70,7 @@ class Plain:
     def reveal(self, role: str, text: str) -> str:
         if text.startswith(ENCRYPTED):
             raise StoreUnusable(
-                f"{self._location} is encrypted: expected its key; pass SqliteStore(…, key=…) or set {KEY_FILE}"
+                f"{self._location} is encrypted: expected its key; set {KEY_FILE}, or pass it when opening the store"
             )
         return text
 
@@ -208,6 +209,12 @@ def reveal_value(cipher: FieldCipher, role: str, value: Any) -> Any:
     if isinstance(cipher, Plain) or not isinstance(value, str) or not value.startswith(ENCRYPTED):
         return value
     return _read(cipher.reveal(role, value))
+
+
+def reveal_effect(cipher: FieldCipher, record: EffectRecord) -> EffectRecord:
+    """Return an effect with its arguments and result decrypted; without the key, with the encrypted texts."""
+    arguments = reveal_value(cipher, "arguments", record.arguments)
+    return evolve(record, arguments=arguments, result=reveal_value(cipher, "result", record.result))
 
 
 def hidden_row(cipher: FieldCipher, row: StepRow) -> StepRow:

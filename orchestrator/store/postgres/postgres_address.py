@@ -9,6 +9,7 @@ from urllib.parse import unquote
 from attrs import evolve, field, frozen
 
 from orchestrator.errors import UsageError
+from orchestrator.store.encryption import FieldCipher, cipher_of
 from orchestrator.store.file.server_copy import Server
 
 SCHEMES = ("postgresql://", "postgres://")
@@ -129,12 +130,18 @@ class Address:
     Attributes:
         url: address of the database, `postgresql://user@host:port/database`.
         schema: the schema that holds the store's tables.
+        cipher: of the store, by default with the key that `ORCHESTRATOR_STORE_KEY_FILE` names.
         lease_s: seconds; a session in which a transaction waits for its client longer than that is ended by the server.
     """
 
     url: str = field(repr=False)
     schema: str
     lease_s: float
+    cipher: FieldCipher = field(repr=False, eq=False)
+
+    @cipher.default
+    def _of_environment(self) -> FieldCipher:
+        return cipher_of(None, self.location)
 
     def __attrs_post_init__(self) -> None:
         if not is_postgres_url(self.url):

@@ -17,6 +17,7 @@ from orchestrator.codec import decode, kept_of
 from orchestrator.errors import OwnedElsewhere
 from orchestrator.lifecycle import Status
 from orchestrator.records import LIMITS_SET
+from orchestrator.store.encryption import reveal_body
 from orchestrator.store.postgres.postgres_connection import Database, array, text_array
 from orchestrator.store.postgres.postgres_reader import state_after
 from orchestrator.store.postgres.postgres_rows import EVENT, read_children
@@ -156,7 +157,8 @@ class PostgresClaims:
         (last,) = self._db.row("SELECT coalesce(max(id), 0) FROM harnesses")
         numbers = range(last + 1, last + 1 + len(claims))
         texts = [[claim.name for claim in claims], [claim.harness_class for claim in claims]]
-        columns = [*map(text_array, texts), text_array([claim.initial_state for claim in claims]), _limits(claims)]
+        states = [self._db.cipher.hide("state", claim.initial_state) for claim in claims]
+        columns = [*map(text_array, texts), text_array(states), _limits(claims)]
         self._db.execute(_MAKE, (self._run, array(numbers), *columns))
         self._note(numbers, [1] * len(claims), [0] * len(claims))
         for number, claim in zip(numbers, claims, strict=True):
@@ -187,7 +189,7 @@ class PostgresClaims:
         for one in found:
             if one.has_migrated:
                 assert one.migrated is not None
-                states[one.harness] = one.migrated
+                states[one.harness] = self._db.cipher.reveal("state", one.migrated)
             elif one.saved < one.step <= one.saved + _MOST_AT_ONCE:
                 together.append(one)
             else:
@@ -200,7 +202,7 @@ class PostgresClaims:
                 is_whole = count == one.step - one.saved
                 # One with a missing step is read alone, where the error names it.
                 states[one.harness] = (
-                    derive(one.last_saved, [bodies])
+                    derive(self._db.cipher.reveal("state", one.last_saved), [bodies], self._db.cipher)
                     if is_whole
                     else state_after(self._db, one.harness, one.last_saved, one.saved, one.step)
                 )
@@ -217,7 +219,7 @@ class PostgresClaims:
             event=decode(found.event),
             supervision=decode(found.supervision),
             unsaved_steps=found.step - found.saved,
-            marks=tuple((kind, said) for kind, said in found.marks),
+            marks=tuple((kind, reveal_body(self._db.cipher, kind, said)) for kind, said in found.marks),
             state_version=1 if found.version is None else found.version,
             migrated=found.has_migrated,
             kept={} if found.body is None else kept_of(found.body),

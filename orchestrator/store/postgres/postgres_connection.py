@@ -31,6 +31,8 @@ class Database:
 
     def __init__(self, address: Address, wait_s: float) -> None:
         psycopg = _psycopg()
+        self.cipher = address.cipher
+        """Of the store."""
         settings = (
             f"-csearch_path={address.schema}",
             f"-cidle_in_transaction_session_timeout={round(address.lease_s * 1000)}",

@@ -15,6 +15,7 @@ from orchestrator.codec import encode
 from orchestrator.errors import OwnershipLost
 from orchestrator.events import Forked, Restarting, Started
 from orchestrator.lifecycle import remembers_restarts
+from orchestrator.store.encryption import hidden_row, hide_body
 from orchestrator.store.postgres.postgres_claims import PostgresClaims, owned_elsewhere
 from orchestrator.store.postgres.postgres_connection import Database, array, text_array
 from orchestrator.store.postgres.postgres_reader import versions_of
@@ -159,7 +160,7 @@ class PostgresOperations:
         versions = versions_of(self._db, migrate.harness)
         check_migrate(migrate, self.holdings.heads[migrate.harness], versions[-1].version if versions else 1)
         row = (migrate.harness, migrate.epoch, migrate.attempt, migrate.step, migrate.time_us)
-        seq = self._insert_record(*row, migration_body(migrate), "migrated", migrate.state)
+        seq = self._insert_record(*row, migration_body(migrate), "migrated", self._db.cipher.hide("state", migrate.state))
         self._add_version(migrate.harness, VersionRow(migrate.step, migrate.to_version, seq))
         return seq
 
@@ -185,7 +186,8 @@ class PostgresOperations:
         if past is not None:
             check_fork(fork, taken=taken, head=fork.step)
             versions = versions_until(past.versions, fork.step)
-            origin = Origin(past.harness_class, past.initial_state, past.attempt, past.seq, past.run, versions)
+            state = self._db.cipher.hide("state", past.initial_state)
+            origin = Origin(past.harness_class, state, past.attempt, past.seq, past.run, versions)
             read: Callable[[int, int], Sequence[StepRow]] = past.rows
         else:
             source, *_ = find_harness(self._db, fork.origin, self._location)
@@ -213,13 +215,15 @@ class PostgresOperations:
             self._add_version(harness, version)
         page: list[StepRow] = []
         for row in rows_of(fork, read):
-            page.append(row._replace(harness=harness, epoch=1))
+            hidden = row if fork.past is None else hidden_row(self._db.cipher, row)
+            page.append(hidden._replace(harness=harness, epoch=1))
             if len(page) == _PAGE:
                 self.append_rows(page)
                 page = []
         self.append_rows(page)
         seq = self._insert_record(harness, 1, origin.attempt, fork.step, fork.time_us, event, Forked.kind)
-        self.append_rows((), [row._replace(harness=harness, epoch=1) for row in fork.beside])
+        beside = [row._replace(body=hide_body(self._db.cipher, row.kind, row.body)) for row in fork.beside]
+        self.append_rows((), [row._replace(harness=harness, epoch=1) for row in beside])
         return seq
 
     def _check_held(self, harness: int, epoch: int) -> None:
@@ -230,5 +234,6 @@ class PostgresOperations:
         self, harness: int, epoch: int, attempt: int, step: int, time_us: int, body: str, kind: str, state: str | None = None
     ) -> int:
         self.newest += 1
-        self._db.execute(_INSERT, (self.newest, harness, epoch, attempt, step, time_us, body, kind, state))
+        hidden = hide_body(self._db.cipher, kind, body)
+        self._db.execute(_INSERT, (self.newest, harness, epoch, attempt, step, time_us, hidden, kind, state))
         return self.newest

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any, TypeVar
 
 import msgspec
+from attrs import evolve
 
 from harnesses.budgets.pools import Account
 from harnesses.errors import near, one_of
@@ -15,6 +16,7 @@ from orchestrator.codec import decode, decode_step
 from orchestrator.errors import StoreError, UnknownHarness, UsageError
 from orchestrator.lifecycle import Status
 from orchestrator.records import ApprovalRecord, ChildRecord, EffectRecord, HarnessRecord, Record, StepRecord
+from orchestrator.store.encryption import reveal_body, reveal_effect, reveal_row
 from orchestrator.store.postgres.postgres_address import Address
 from orchestrator.store.postgres.postgres_connection import Database, is_connection_error, translated
 from orchestrator.store.postgres.postgres_rows import (
@@ -135,12 +137,16 @@ class PostgresReader:
     def steps(self, name: str, *, after: int = 0, limit: int = 1000) -> list[StepRecord]:
         """Return at most `limit` steps of one harness, oldest first, from number `after + 1`."""
         rows = self._steps("r.attempt, r.seq, r.step, r.time_us, r.body", name, after, limit)
-        return [decode_step(name, *row) for row in rows]
+        cipher = self._address.cipher
+        return [
+            decode_step(name, attempt, seq, number, time_us, reveal_body(cipher, "step", body))
+            for attempt, seq, number, time_us, body in rows
+        ]
 
     def step_rows(self, name: str, *, after: int = 0, limit: int = 1000) -> list[StepRow]:
         """Return at most `limit` steps of one harness as they were written, oldest first, from number `after + 1`."""
         columns = "r.harness, r.epoch, r.attempt, r.step, r.time_us, r.body, r.state"
-        return [StepRow(*row) for row in self._steps(columns, name, after, limit)]
+        return [reveal_row(self._address.cipher, StepRow(*row)) for row in self._steps(columns, name, after, limit)]
 
     def recent_times(self, names: Collection[str], count: int) -> dict[str, list[int]]:
         """Return the times of the last `count` steps of some harnesses, microseconds since 1970, oldest first."""
@@ -211,7 +217,8 @@ class PostgresReader:
         marks: dict[str, list[Mark]] = {}
         for harness, *mark in self._named(name, f"{query} ORDER BY r.seq", values):
             marks.setdefault(harness, []).append(Mark(*mark))
-        found = [effect for harness, of in marks.items() for effect in effects_of(harness, of)]
+        cipher = self._address.cipher
+        found = [reveal_effect(cipher, effect) for harness, of in marks.items() for effect in effects_of(harness, of)]
         return sorted(found, key=lambda effect: effect.seq)
 
     def approvals(self, name: str | None = None) -> list[ApprovalRecord]:
@@ -246,7 +253,7 @@ class PostgresReader:
         return int(seq)
 
     def records(self, *, after: int = 0, limit: int = 1000) -> list[Record]:
-        """Return at most `limit` records of any kind with `seq > after`, in order of `seq`."""
+        """Return at most `limit` records of any kind with `seq > after`, in order of `seq`; encrypted fields as stored."""
         return [Record(*row) for row in self.rows(f"{_RECORDS} WHERE r.seq > %s ORDER BY r.seq LIMIT %s", (after, limit))]
 
     def outlines(self, *, after: int = 0, limit: int = 1000) -> list[Record]:
@@ -264,12 +271,15 @@ class PostgresReader:
             "ORDER BY r.step DESC, r.seq DESC LIMIT %s OFFSET %s",
             (name, step, step, session, session, limit, skipped),
         )
-        return [Record(*row) for row in rows]
+        return [self._reveal(Record(*row)) for row in rows]
 
     def effect_records(self, name: str, step: int) -> list[Record]:
         """Return the intents and outcomes of effects of one step, recorded or in progress, oldest first."""
         query = f"{_RECORDS} WHERE r.kind IN ('intent', 'outcome') AND h.name = %s AND r.step = %s ORDER BY r.seq"
-        return [Record(*row[:7]) for row in self._named(name, query, (name, step))]
+        return [self._reveal(Record(*row[:7])) for row in self._named(name, query, (name, step))]
+
+    def _reveal(self, record: Record) -> Record:
+        return evolve(record, body=reveal_body(self._address.cipher, record.kind, record.body))
 
     def model_of(self, name: str) -> str:
         """Return the model that the model agents of a fork ask instead of their own; empty for their own."""
@@ -366,9 +376,10 @@ def find_state(db: Database, harness: int, step: int) -> str:
 
 
 def state_after(db: Database, harness: int, state: str, saved: int, step: int) -> str:
-    """Return the JSON of the state after a step, from that after an earlier one.
+    """Return the JSON of the state after a step, from that after an earlier one, as it is stored.
 
     Raises:
+        StoreUnusable: it is encrypted, and the key is missing or wrong.
         StoreError: a step between them is missing.
     """
 
@@ -381,4 +392,5 @@ def state_after(db: Database, harness: int, state: str, saved: int, step: int) -
             after = rows[-1][0]
             yield ",".join(body for _, body in rows)
 
-    return derive(state, pages()) if saved < step else state
+    state = db.cipher.reveal("state", state)
+    return derive(state, pages(), db.cipher) if saved < step else state

@@ -7,11 +7,13 @@ from typing import Any
 
 from attrs import frozen
 
+from harnesses.attachments import CHILD
 from harnesses.budgets.pools import Account
 from orchestrator.codec import encode_private
 from orchestrator.errors import UnknownHarness
 from orchestrator.lifecycle import Status
 from orchestrator.records import ChildRecord, name_in
+from orchestrator.store.encryption import reveal_body
 from orchestrator.store.postgres.postgres_connection import Database
 from orchestrator.store.rules.approval_rules import Filed
 from orchestrator.store.rules.budget_rules import Open, account_of, open_of
@@ -100,7 +102,8 @@ class PostgresApprovalRows:
         return None if row is None else str(row[0])
 
     def of(self, id: str) -> Sequence[Filed]:
-        return [Filed(*row[3:]) for row in self._db.rows(f"{_FILED} WHERE i.id = %s ORDER BY i.seq", (id,))]
+        rows = self._db.rows(f"{_FILED} WHERE i.id = %s ORDER BY i.seq", (id,))
+        return [_to_filed(self._db, *row[3:]) for row in rows]
 
     def file(self, seq: int, id: str, harness: int, digest: str) -> None:
         self._db.execute("INSERT INTO approval_index VALUES (%s, %s, %s, %s)", (seq, id, harness, digest))
@@ -109,7 +112,11 @@ class PostgresApprovalRows:
 def all_filed(db: Database) -> Iterator[tuple[str, int, int, Filed]]:
     """Yield id, `seq`, time and content of every approval record, oldest first."""
     for id, seq, time_us, *rest in db.rows(f"{_FILED} ORDER BY i.seq"):
-        yield id, seq, time_us, Filed(*rest)
+        yield id, seq, time_us, _to_filed(db, *rest)
+
+
+def _to_filed(db: Database, kind: str, harness: int, name: str, step: int, body: str) -> Filed:
+    return Filed(kind, harness, name, step, reveal_body(db.cipher, kind, body))
 
 
 def read_children(db: Database, harness: int | None = None) -> tuple[ChildRecord, ...]:
@@ -126,7 +133,8 @@ def read_children(db: Database, harness: int | None = None) -> tuple[ChildRecord
     found: list[ChildRecord] = []
     for name, (parent, step, seq, body) in zip(names, rows, strict=True):
         status, of_class = known.get(name, (None, ""))
-        found.append(ChildRecord(parent, step, seq, name, body, None if status is None else Status(status), of_class))
+        shown = reveal_body(db.cipher, CHILD, body)
+        found.append(ChildRecord(parent, step, seq, name, shown, None if status is None else Status(status), of_class))
     return tuple(found)
 
 

@@ -16,11 +16,12 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from attrs import define, frozen
+from attrs import define, evolve, frozen
 
 from harnesses.errors import OrchestratorError
 from harnesses.files.safe_files import KEY_BYTES, key_in
 from orchestrator.errors import StoreError, StoreUnusable, UsageError
+from orchestrator.store.encryption import Plain, cipher_of, hidden_field, hidden_row, hide_body
 from orchestrator.store.file.server_copy import copy_path
 from orchestrator.store.postgres.postgres_address import Address, server_named, split_schema, with_schema
 from orchestrator.store.postgres.postgres_connection import Database, is_connection_error, limited, translated
@@ -56,6 +57,11 @@ _OF_ANY_TIME = (*EFFECT_KINDS, "output")
 
 _COMMIT_ROWS = f"SELECT commit_rows({', '.join(['%s'] * 11)})"
 _END_COMMIT = "UPDATE runs SET commits = %s, last_seq = %s WHERE run = %s"
+_ENCRYPTED_STATE = "SELECT initial_state FROM harnesses WHERE starts_with(initial_state, 'encrypted:') LIMIT 1"
+_ENCRYPTED_LATELY = """
+SELECT kind, body FROM records
+WHERE seq > (SELECT max(seq) FROM records) - 1000 AND strpos(body, 'encrypted:v1:') > 0 ORDER BY seq DESC LIMIT 1
+"""
 _RELEASE = "UPDATE harnesses SET owner = NULL WHERE owner = %s"
 
 
@@ -97,6 +103,9 @@ class PostgresStore(PostgresReader):
             every quarter of that; a run that could not renew it for 0.8 of it stops.
         schema: the schema with the store's tables; default is what `?schema=` in the address says, or `orchestrator`. Two
             stores in one database have two schemas.
+        encryption_key: encrypts states, and arguments and results of effects: 32 bytes, or a file with such a key as 64
+            hexadecimal digits, the same on every machine; default is the file that the environment variable
+            `ORCHESTRATOR_STORE_KEY_FILE` names. Needs the extra `encryption`.
         key: key that approvals are signed with: 32 bytes, or a file with it as 64 hexadecimal digits, the same on every
             machine; default is the file that the environment variable `ORCHESTRATOR_APPROVAL_KEY_FILE` names. Without it, no
             approval can be requested or given. It is never in the database.
@@ -115,11 +124,13 @@ class PostgresStore(PostgresReader):
         lease_s: float = LEASE_S,
         schema: str | None = None,
         key: bytes | str | Path | None = None,
+        encryption_key: bytes | str | Path | None = None,
     ) -> None:
         if not _SHORTEST_S <= lease_s <= _LONGEST_S:
             raise UsageError(f"store: lease_s: expected {_SHORTEST_S} to {_LONGEST_S:g} seconds, was {lease_s!r:.100}")
         url, schema_of_url = split_schema(url)
-        super().__init__(Address(url, schema_of_url if schema is None else schema, lease_s))
+        address = Address(url, schema_of_url if schema is None else schema, lease_s)
+        super().__init__(evolve(address, cipher=cipher_of(encryption_key, address.location)))
         self.lease_s = lease_s
         self._key = _read_key(key)
         self._lock = threading.Lock()
@@ -129,6 +140,7 @@ class PostgresStore(PostgresReader):
         folder = self.place.parent if self.place is not None else None
         with limited(self._address, _PREPARE_S) as db:
             prepare(db, self._address)
+            _check_key(db)
             switches = read_switches(db)
             self._sealing = SealingThread(self._address, db, folder)
         # Last, since its threads renew it from then on.
@@ -183,6 +195,10 @@ class PostgresStore(PostgresReader):
                 f"{self.location} was opened by process {self._pid}, and this is process {os.getpid()}, forked from it: "
                 "expected a commit by the process that has the store open; return the results to it"
             )
+        cipher = self._address.cipher
+        if not isinstance(cipher, Plain):
+            steps = [hidden_row(cipher, row) for row in steps]
+            effects = [row._replace(body=hide_body(cipher, row.kind, row.body)) for row in effects]
         writes = _Writes(list(steps), list(operations), list(effects), list(consumed), list(sent))
         with self._lock, translated(self.location):
             if self._closed:
@@ -354,6 +370,15 @@ def _take_step(row: StepRow, holdings: Holdings, refused: Collection[Step]) -> b
         return False
     holdings.heads[row.harness] = row.step
     return True
+
+
+def _check_key(db: Database) -> None:
+    """Raise `StoreUnusable` for an encrypted store without its key, before anything is written to it."""
+    states = [("state", text) for (text,) in db.rows(_ENCRYPTED_STATE)]
+    lately = (hidden_field(*row) for row in db.rows(_ENCRYPTED_LATELY))
+    found = next(filter(None, (*states, *lately)), None)
+    if found is not None:
+        db.cipher.reveal(*found)
 
 
 def _read_key(key: bytes | str | Path | None) -> bytes | None:

@@ -20,7 +20,7 @@ from orchestrator.errors import UnknownHarness
 from orchestrator.events import EVENTS, stored_kinds
 from orchestrator.lifecycle import ENDED, Status
 from orchestrator.records import ApprovalRecord, ChildRecord, EffectRecord, HarnessRecord, Record, StepRecord
-from orchestrator.store.encryption import cipher_of, reveal_body, reveal_row, reveal_value
+from orchestrator.store.encryption import cipher_of, reveal_body, reveal_effect, reveal_row
 from orchestrator.store.file.run_lock import is_alive
 from orchestrator.store.file.schema import EFFECTS_OF_STEP, IS_EVENT, MODEL_OF, NOT_EVENTS, TRANSCRIPTS
 from orchestrator.store.file.schema_shape import Connection
@@ -322,7 +322,7 @@ class SqliteReader:
                 at = (number, making[number]) if current else (number,)
                 marks = [Mark(*row) for row in db.execute(_MARKS_OF_STEP if current else _ALL_MARKS, at)]
                 marks += [mark for mark in tail.get(number, ()) if not current or mark.step == making[number]]
-                found += map(self._reveal_effect, effects_of(names[number], marks))
+                found += [reveal_effect(self._cipher, one) for one in effects_of(names[number], marks)]
         return sorted(found, key=lambda record: record.seq)
 
     def approvals(self, name: str | None = None) -> list[ApprovalRecord]:
@@ -502,10 +502,6 @@ class SqliteReader:
     def read_file(self, file: StoredFile) -> str:
         """Return the JSON of a value that is in a file beside the store."""
         return self._files.read(file)
-
-    def _reveal_effect(self, record: EffectRecord) -> EffectRecord:
-        arguments = reveal_value(self._cipher, "arguments", record.arguments)
-        return evolve(record, arguments=arguments, result=reveal_value(self._cipher, "result", record.result))
 
     def _heads(self, db: sqlite3.Connection, names: Collection[str] | None = None) -> dict[int, int]:
         """Return the last step of some harnesses, or of all, by their numbers."""

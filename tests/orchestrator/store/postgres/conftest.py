@@ -59,8 +59,8 @@ def open_store(server: PostgresServer) -> Iterator[OpenStore]:
     schema, opened = server.new_schema(), list[PostgresStore]()
     key = os.urandom(32)
 
-    def open(*, lease_s: float = 10.0) -> PostgresStore:
-        opened.append(PostgresStore(server.url, lease_s=lease_s, schema=schema, key=key))
+    def open(*, lease_s: float = 10.0, encryption_key: bytes | None = None) -> PostgresStore:
+        opened.append(PostgresStore(server.url, lease_s=lease_s, schema=schema, key=key, encryption_key=encryption_key))
         return opened[-1]
 
     yield open

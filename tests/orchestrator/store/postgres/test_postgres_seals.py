@@ -12,10 +12,12 @@ import pytest
 import trio
 
 from harnesses.budgets.budget import Budget
+from harnesses.effects.effect import EffectOutcome
 from orchestrator.cli import main
-from orchestrator.errors import StoreCorrupt
+from orchestrator.errors import StoreCorrupt, StoreUnusable
 from orchestrator.store import PostgresStore
-from orchestrator.store.conformance import claim, intent_row, step_row
+from orchestrator.store.conformance import claim, intent_row, outcome_row, step_row
+from orchestrator.store.encryption import KEY_FILE
 from orchestrator.store.places.store_location import local_path
 from orchestrator.store.postgres.postgres_address import Address
 from orchestrator.store.postgres.postgres_connection import limited
@@ -144,3 +146,32 @@ def test_a_large_tail_with_large_records_is_sealed_in_pieces(database: str, veri
             assert newest.last_seq == store.last_seq()
             assert seal_new(db) is None
     assert verify("--deep", code=0)[0] == []
+
+
+def test_an_encrypted_store_has_its_fields_in_the_clear_for_those_with_the_key(
+    database: str, verify: Verify, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "key").write_text(bytes(range(32)).hex())
+    monkeypatch.setenv(KEY_FILE, str(tmp_path / "key"))
+    with closing(PostgresStore(database)) as store:
+        trio.run(Program(1, 30).run, store)
+        one = claim(store, "one")
+        result = outcome_row(one, 1, "order", EffectOutcome.CONFIRMED, result="hidden-result")
+        store.commit([], effects=[intent_row(one, 1, "order"), result])
+        assert store.effects("one")[0].result == "hidden-result"
+    with psycopg.connect(database, options="-csearch_path=orchestrator") as db:
+        states = "SELECT body, state FROM records UNION ALL SELECT initial_state, event FROM harnesses"
+        stored = str(db.execute(states.encode()).fetchall())
+    assert "hidden-result" not in stored
+    assert "total" not in stored
+    assert main(["state", "h0", "--store", database, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["state"] == {"total": 465}
+    assert verify("--deep", code=0)[0] == []
+
+    monkeypatch.delenv(KEY_FILE)
+
+    assert verify(code=0)[0] == []
+    with pytest.raises(StoreUnusable, match="is encrypted: expected its key"):
+        PostgresStore(database)
+    with pytest.raises(StoreUnusable, match="expected the key that it was encrypted with"):
+        PostgresStore(database, encryption_key=bytes(32))
