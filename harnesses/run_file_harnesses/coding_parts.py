@@ -40,6 +40,7 @@ from harnesses.agents import (
     opencode,
     read_attempts,
 )
+from harnesses.agents.command.command_agent import AUTO
 from harnesses.agents.sandbox.sandbox_settings import LIMITS
 from harnesses.coding.candidate import Candidate
 from harnesses.coding.pull_request import PullRequest
@@ -122,6 +123,11 @@ def _read_sandbox(value: object, where: str, problems: TableProblems) -> object:
     return make_from(Bubblewrap, cast(object, value), where, problems, readers=readers, without=("program",))
 
 
+def _read_own_sandbox(value: object, where: str, problems: TableProblems) -> object:
+    """Return the sandbox of a command-line agent, which can also be left to it, or be turned off."""
+    return value if value == AUTO or value is False else _read_sandbox(value, where, problems)
+
+
 def _read_limit(value: object, where: str, problems: TableProblems) -> int | None:
     """Return a limit of a sandbox; `false` is none."""
     return None if value is False else cast("int | None", reader_of(int)(value, where, problems))
@@ -134,7 +140,7 @@ def _read_script(path: Any) -> ScriptedAgent:
     return ScriptedAgent(read_attempts(path))
 
 
-_PROGRAM: Mapping[str, Reader] = {"sandbox": _read_sandbox}
+_PROGRAM: Mapping[str, Reader] = {"sandbox": _read_own_sandbox}
 AGENTS: Mapping[str, Kind] = {
     "command": Kind(
         CommandAgent,
@@ -200,7 +206,7 @@ def _limit_paths(globs: Sequence[str]) -> OnlyTouches:
 
 
 VALIDATORS: Mapping[str, Kind] = {
-    "command": Kind(Command, "argv", _TEXTS, {"protect": _TEXTS, **_PROGRAM}),
+    "command": Kind(Command, "argv", _TEXTS, {"protect": _TEXTS, "sandbox": _read_sandbox}),
     "pytest": Kind(PytestNodes, "nodes", _read_nodes, _PYTEST),
     "only_touches": Kind(_limit_paths, "globs", _TEXTS),
     "tests_kept": Kind(TestsKept, readers={"allow": _TEXTS}),

@@ -72,7 +72,8 @@ class Dialect:
     begin: Callable[[], str] | None = None
     """Generates a conversation id, for programs that do not generate one themselves."""
     keeps: tuple[str, ...] = ()
-    """Paths where the program stores data between turns; writable in a sandbox. A directory that is missing is created."""
+    """Paths where the program stores data between turns; writable in a sandbox. A directory that is missing is created.
+    `$NAME` is the path in that environment variable, if it is set."""
     network: bool = False
     """Whether the program reaches its model over the network; if so, the sandbox shares the network."""
     reports: frozenset[str] = frozenset()
@@ -84,7 +85,27 @@ class Dialect:
     env: Mapping[str, str] = field(factory=dict[str, str], validator=validator("Dialect", VARIABLES))
     """Variables added to its environment."""
     in_sandbox: Dialect | None = None
-    """The dialect used instead in a sandbox; None for this one."""
+    """The dialect whose command and environment are used instead in a sandbox; None for this one."""
+    in_own_sandbox: bool = False
+    """Whether it was asked to use a sandbox of its own, which cannot start in another one."""
+
+
+_KEEPS: Mapping[str, tuple[str, ...]] = {
+    "claude": ("~/.claude", "~/.claude.json", "$CLAUDE_CONFIG_DIR"),
+    "codex": ("~/.codex", "$CODEX_HOME"),
+    "gemini": ("~/.gemini",),
+    "opencode": ("~/.config/opencode", "~/.cache/opencode", "~/.local/share/opencode", "~/.local/state/opencode"),
+    "aider": ("~/.aider",),
+    "cursor-agent": ("~/.cursor", "~/.config/cursor"),
+    "openhands": ("~/.openhands",),
+    "goose": ("~/.config/goose", "~/.local/share/goose", "~/.local/state/goose"),
+}
+"""Where programs store data between turns, by the name of the program."""
+
+
+def known_keeps(program: str) -> tuple[str, ...]:
+    """Return where a well-known program stores data between turns; empty for any other."""
+    return _KEEPS.get(os.path.basename(program), ())
 
 
 def _check(dialect: str, program: object, arguments: object) -> None:
@@ -126,7 +147,7 @@ def claude_code(
         resume=(*speaks, "--resume", "{session}"),
         reading=ClaudeCodeReading,
         reports=frozenset({"tokens", "tool_calls", "money"}),
-        keeps=("~/.claude", "~/.claude.json"),
+        keeps=_KEEPS["claude"],
         network=True,
         secrets=("ANTHROPIC_", "CLAUDE_", "AWS_", "GOOGLE_", "VERTEX_"),
     )
@@ -162,7 +183,8 @@ def codex(arguments: Sequence[str] = (), *, program: str = "codex", sandbox: str
             resume=(*speaks, "resume", "{session}", "-"),
             reading=CodexReading,
             reports=frozenset({"tokens", "tool_calls"}),
-            keeps=("~/.codex",),
+            keeps=_KEEPS["codex"],
+            in_own_sandbox=sandbox not in (None, "danger-full-access"),
             network=True,
             secrets=("OPENAI_", "CODEX_", "AZURE_OPENAI_"),
         )
@@ -193,7 +215,7 @@ def gemini(arguments: Sequence[str] = (), *, program: str = "gemini", approval_m
         resume=(*speaks, "--resume", "{session}"),
         reading=GeminiReading,
         reports=frozenset({"tokens", "tool_calls"}),
-        keeps=("~/.gemini",),
+        keeps=_KEEPS["gemini"],
         network=True,
         secrets=("GEMINI_", "GOOGLE_"),
         # It does nothing in a directory that is not trusted, and nobody is there to be asked.
@@ -220,7 +242,7 @@ def opencode(arguments: Sequence[str] = (), *, program: str = "opencode") -> Dia
         resume=(*speaks, "--session", "{session}"),
         reading=OpenCodeReading,
         reports=frozenset({"tokens", "tool_calls", "money"}),
-        keeps=("~/.config/opencode", "~/.cache/opencode", "~/.local/share/opencode", "~/.local/state/opencode"),
+        keeps=_KEEPS["opencode"],
         network=True,
         secrets=("OPENCODE_", "AWS_", "GOOGLE_", *(f"{model}_API_KEY" for model in _MODELS)),
         env={"OPENCODE_DISABLE_AUTOUPDATE": "1"},
@@ -258,7 +280,7 @@ def aider(arguments: Sequence[str] = (), *, program: str = "aider", histories: P
         reading=AiderReading,
         reports=frozenset({"tokens", "tool_calls", "money"}),
         begin=begin,
-        keeps=("~/.aider", str(folder)),
+        keeps=(*_KEEPS["aider"], str(folder)),
         network=True,
         secrets=("AIDER_", *(f"{model}_API_KEY" for model in _MODELS)),
         # Without them it writes a name of its own into `.git/config`, which is read-only in a sandbox. It commits nothing.

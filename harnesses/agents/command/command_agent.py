@@ -35,7 +35,7 @@ from harnesses.agents.argument_checks import (
     instance_of,
     optional,
 )
-from harnesses.agents.command.agent_dialects import Dialect, PromptBy
+from harnesses.agents.command.agent_dialects import Dialect, PromptBy, known_keeps
 from harnesses.agents.command.agent_output import SHOWN, ReadEvent, Reply
 from harnesses.agents.command.command_transcript import CommandTranscript
 from harnesses.agents.command.provider_wait import ProviderWait, gate_of
@@ -60,13 +60,19 @@ _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE
 """Environment variables passed to a command that does not inherit the environment."""
 _LONGEST_ARGUMENT = 131_071
 """Bytes. Source: execve(2), MAX_ARG_STRLEN, less the end of the string."""
+_CACHES = {"UV_CACHE_DIR": "/tmp/uv", "PIP_CACHE_DIR": "/tmp/pip", "GOCACHE": "/tmp/go-build", "npm_config_cache": "/tmp/npm"}
+"""Where package managers keep what they download in the default sandbox, in which they could not write to the home."""
 _PLACE = re.compile(r"\{(prompt|session|directory)\}")
+
+
+AUTO: Literal["auto"] = "auto"
+"""The default of `CommandAgent(sandbox=…)`."""
 
 
 class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
     """An agent that runs a program: the program gets the prompt, works in the assignment's directory, and exits.
 
-        CommandAgent(dialect=claude_code(), sandbox="bwrap")
+        CommandAgent(dialect=claude_code())
         CommandAgent(["my-agent", "--task", "{prompt}"], prompt="argument", limit_s=600)
 
     The output is logged line by line. On cancellation or past its limit, the program is killed with all processes it started.
@@ -90,7 +96,9 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
             few basic variables such as PATH and HOME.
         sandbox: sandbox around the command; "bwrap" is `Sandbox()`. In a sandbox, inherited secrets are removed, except the
             dialect's credentials: pass anything else it needs as `env`. A command without a dialect has no network there,
-            unless you pass `Sandbox(network=True)`.
+            unless you pass `Sandbox(network=True)`. "auto" is bubblewrap where it works and the agent has a worktree of its
+            own, as in a `CodingHarness`, with the network and the whole environment; a warning says so where it does not
+            work. False, or None, is no sandbox.
         may_gain_privileges: whether programs such as `sudo` work in it; see `run_bounded`.
     """
 
@@ -106,7 +114,7 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         retry: RetryPolicy | None = None,
         env: Mapping[str, str] | None = None,
         inherit_env: bool = True,
-        sandbox: Sandbox | Literal["bwrap"] | None = None,
+        sandbox: Sandbox | Literal["bwrap", "auto"] | bool | None = AUTO,
         may_gain_privileges: bool = False,
         name: str | None = None,
     ) -> None:
@@ -131,12 +139,16 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         self._retry = retry or RetryPolicy()
         self._env = dict(env or {})
         self._inherit_env = inherit_env
-        self._sandbox = as_sandbox(sandbox, "CommandAgent")
+        self._decides = sandbox == AUTO
+        """Whether each turn decides about its sandbox."""
+        given = None if self._decides or sandbox is False else sandbox
+        self._sandbox = as_sandbox(cast("Sandbox | Literal['bwrap'] | None", given), "CommandAgent")
+        self._keeps_all = False
+        """Whether the whole environment is kept in the sandbox."""
         self._may_gain_privileges = may_gain_privileges
-        self._is_warned = False
-        within = self._dialect.in_sandbox
-        if self._sandbox is not None and within is not None and self._sandbox.in_force() is not Level.NONE:
-            self._dialect = within
+        self._warned = set[str]()
+        if self._sandbox is not None and self._sandbox.in_force() is not Level.NONE:
+            self._dialect = _within(self._dialect)
 
     @property
     def dialect(self) -> Dialect:
@@ -154,8 +166,12 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         assignment = run.input
         if assignment.directory is None:
             raise HarnessMisuse(f"{self._where(assignment)} has no working directory: expected an assignment with a directory")
-        await self._warn_of_no_sandbox()
-        litter = self._litter(assignment.directory)
+        confined = await self._confined(assignment) if self._decides else self
+        return await confined._work(run, assignment.directory)
+
+    async def _work(self, run: AgentRun[FeatureState, Assignment], directory: str) -> TurnResult:
+        assignment = run.input
+        litter = self._litter(directory)
         transcript = CommandTranscript(self.name, [Message(role=Role.USER, text=storable(assignment.prompt))])
         try:
             session = _usable(assignment.session)
@@ -163,7 +179,7 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
             ran, reply, refused = await self._converse(run, session)
         finally:
             with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(_remove, self._litter(assignment.directory) - litter)
+                await trio.to_thread.run_sync(_remove, self._litter(directory) - litter)
         failure = refused or self._failure(assignment, ran, reply)
         if not isinstance(failure, AgentMissing):
             transcript.attach_to(run, reply, error="" if failure is None else str(failure))
@@ -180,17 +196,20 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         run.tell(TurnEvent[TurnResult].complete(result))
         return result
 
-    async def _warn_of_no_sandbox(self) -> None:
-        """Say once that a program that asks a model can change any file of the user."""
-        if self._sandbox is None and self._dialect.network and not self._is_warned:
-            self._is_warned = True
+    async def _confined(self, assignment: Assignment) -> CommandAgent:
+        """Return this agent in the sandbox that its turn decides on, or say once why it works without one."""
+        twin, sandbox, dialect = copy(self), Sandbox(network=True), self._dialect
+        why = await trio.to_thread.run_sync(_why_no_sandbox, sandbox, dialect, self._may_gain_privileges, assignment)
+        if not why:
+            twin._sandbox, twin._keeps_all = sandbox, True
+            known = known_keeps(dialect.command[0]) if not dialect.keeps else dialect.keeps
+            twin._dialect = evolve(_within(dialect), keeps=known)
+        elif why not in self._warned and (dialect.network or assignment.base is not None):
+            self._warned.add(why)
             get_logger(__name__).warning(
-                "agent %r works without a sandbox: it can change every file of yours, such as .git/hooks; %s",
-                self.name,
-                'use sandbox="bwrap"'
-                if await trio.to_thread.run_sync(Sandbox().works)
-                else "install bubblewrap, and use sandbox='bwrap'",
+                "agent %r works without a sandbox: it can change every file of yours, such as .git/hooks; %s", self.name, why
             )
+        return twin
 
     async def _converse(
         self, run: AgentRun[FeatureState, Assignment], session: str | None
@@ -265,7 +284,8 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
                 if shown := inert(part[:SHOWN]).rstrip():
                     run.log(shown)
 
-        keeps = [_below(self._env.get("HOME", "~"), path) for path in dialect.keeps]
+        environment = {**self._inherited(), **dialect.env, **self._env}
+        keeps = [place for path in dialect.keeps if (place := _place(path, environment))]
         if self._sandbox is not None:
             await trio.to_thread.run_sync(_create_missing, keeps)
         with tempfile.TemporaryDirectory(prefix="prompt-") as folder:
@@ -276,10 +296,10 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
                 directory,
                 self._sandbox,
                 environment=self._inherited(),
-                added={"PWD": str(directory), **dialect.env, **self._env},
-                keep=dialect.secrets,
+                added={**(_CACHES if self._keeps_all else {}), "PWD": str(directory), **dialect.env, **self._env},
+                keep=("",) if self._keeps_all else dialect.secrets,
                 writable=(*keeps, *assignment.writable),
-                readable=(folder, *assignment.readable),
+                readable=(folder, *assignment.readable, *(_shown(template, environment) if self._keeps_all else ())),
                 network=dialect.network,
                 may_gain_privileges=self._may_gain_privileges,
                 log=run.log,
@@ -368,6 +388,31 @@ def _settled(
     return dialect if prompt is None else _changed(dialect, prompt=PromptBy(prompt))
 
 
+def _within(dialect: Dialect) -> Dialect:
+    """Return a dialect as it is in a sandbox; what was changed about it otherwise, such as its reading, stays."""
+    within = dialect.in_sandbox
+    return dialect if within is None else evolve(dialect, command=within.command, resume=within.resume, env=within.env)
+
+
+def _why_no_sandbox(sandbox: Sandbox, dialect: Dialect, may_gain_privileges: bool, assignment: Assignment) -> str:
+    """Return why a turn works without a sandbox where nobody has said whether it should; empty if it works in one."""
+    if assignment.base is None:
+        return 'use sandbox="bwrap"' if sandbox.works() else "install bubblewrap, and use sandbox='bwrap'"
+    if may_gain_privileges:
+        return "may_gain_privileges needs it; write sandbox=False to say so"
+    if dialect.in_own_sandbox:
+        return "it has one of its own, which cannot start in ours; write sandbox=False to say so"
+    if not sandbox.works():
+        return "install bubblewrap, or write sandbox=False to say that it may (`orchestrator doctor` tells what is missing)"
+    return ""
+
+
+def _shown(words: Iterable[str], environment: Mapping[str, str]) -> list[str]:
+    """Return what must be readable wherever it is: the home, and words of a command that are absolute paths of files."""
+    home = environment.get("HOME", "")
+    return [*([home] if os.path.isabs(home) else []), *(one for one in words if os.path.isabs(one) and os.path.isfile(one))]
+
+
 def _changed(dialect: Dialect, **changes: Any) -> Dialect:
     """Return a dialect with other values, within a sandbox too."""
     within = dialect.in_sandbox
@@ -380,9 +425,11 @@ def _usable(session: str | None) -> str | None:
     return session if fits else None
 
 
-def _below(home: str, path: str) -> str:
-    """Return a path with its `~` replaced by the program's home."""
-    return os.path.expanduser(f"{home}{path[1:]}" if path.startswith("~/") else path)
+def _place(path: str, environment: Mapping[str, str]) -> str:
+    """Return a path with its `~` replaced by the program's home; of `$NAME`, what that variable names, if anything."""
+    if path.startswith("$"):
+        return environment.get(path[1:], "")
+    return os.path.expanduser(f"{environment.get('HOME', '~')}{path[1:]}" if path.startswith("~/") else path)
 
 
 def _create_missing(paths: Iterable[str]) -> None:

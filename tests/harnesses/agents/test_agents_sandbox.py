@@ -8,8 +8,9 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
-from harnesses.agents import AgentMissing, Bubblewrap, CommandAgent
+from harnesses.agents import AgentMissing, Bubblewrap, CommandAgent, codex
 from tests.harnesses.agents.turns import assigned, marked, take_turn
 
 bubblewrap = pytest.mark.skipif(not Bubblewrap().works(), reason="bubblewrap is not installed, or may not run")
@@ -147,3 +148,61 @@ async def test_no_turn_begins_where_it_is_not_installed(work, monkeypatch):
 
     with pytest.raises(AgentMissing, match="expected the package bubblewrap"):
         await take_turn(CommandAgent(["true"], sandbox="bwrap"), assigned(work))
+
+
+OUTSIDE = "echo x > {outside}; echo in > in; echo $GITHUB_TOKEN $UV_CACHE_DIR"
+
+
+@bubblewrap
+async def test_in_a_worktree_of_its_own_it_works_in_a_sandbox_unless_that_is_turned_off(work, monkeypatch, caplog):
+    monkeypatch.setenv("GITHUB_TOKEN", "ghp_0123456789")
+    hook, command = work.parent / "hooks", ["sh", "-c", OUTSIDE.format(outside=work.parent / "hooks")]
+    own = evolve(assigned(work), base="a" * 40)
+
+    result = await take_turn(CommandAgent(command), own)
+
+    assert (result.sandbox, (work / "in").read_text()) == ("bubblewrap, network", "in\n")
+    assert result.message.splitlines()[-1] == "ghp_0123456789 /tmp/uv"
+    assert not hook.exists()
+    assert caplog.text == ""
+
+    result = await take_turn(CommandAgent(command, sandbox=False), own)
+    assert (result.sandbox, hook.exists(), caplog.text) == ("", True, "")
+    result = await take_turn(CommandAgent(command), assigned(work))
+    assert result.sandbox == ""
+
+
+@bubblewrap
+async def test_its_program_is_readable_and_its_folders_are_writable_in_the_sandbox_that_it_gets_by_default(work):
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        program, home = Path(folder) / "claude", work.parent / "home"
+        program.write_text('#!/bin/sh\necho x > "$HOME/.claude/kept"; echo x > "$HOME/else" || echo no\n')
+        program.chmod(0o755)
+        home.mkdir()
+
+        agent = CommandAgent([str(program)], env={"HOME": str(home)})
+        result = await take_turn(agent, evolve(assigned(work), base="a" * 40))
+
+    assert (result.message.splitlines()[-1], (home / ".claude" / "kept").exists()) == ("no", True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path", "said"),
+    [
+        ({}, "/nowhere", "install bubblewrap, or write sandbox=False"),
+        ({"may_gain_privileges": True}, None, "may_gain_privileges needs it"),
+        ({"dialect": codex(sandbox="workspace-write")}, None, "it has one of its own"),
+    ],
+)
+async def test_a_turn_without_a_sandbox_that_nobody_has_turned_off_is_told_once(
+    work, monkeypatch, caplog, arguments, path, said
+):
+    if path is not None:
+        monkeypatch.setenv("PATH", path)
+    agent = CommandAgent(["/bin/echo", '{"type": "turn.completed"}'], **arguments)
+
+    for _ in range(2):
+        await take_turn(agent, evolve(assigned(work), base="a" * 40))
+
+    assert caplog.text.count("works without a sandbox: it can change every file of yours") == 1
+    assert said in caplog.text

@@ -9,6 +9,7 @@ from threading import Thread
 
 import pytest
 
+from harnesses.agents import CommandAgent, Sandbox
 from harnesses.coding import CodingHarness, MergeLimits
 from harnesses.coding.guarded_settings import changed_settings, fingerprint
 from harnesses.features.errors import InvalidRequest
@@ -53,6 +54,25 @@ async def test_what_is_too_large_is_refused_with_its_size(
 def test_limits_are_bytes() -> None:
     with pytest.raises(InvalidRequest, match="file_bytes: expected bytes from 0 up"):
         MergeLimits(file_bytes=-1)
+
+
+@pytest.mark.skipif(not Sandbox().works(), reason="bubblewrap does not work on this machine")
+async def test_a_command_reaches_no_hook_of_the_user_unless_its_sandbox_is_turned_off(tmp_path: Path) -> None:
+    user = make_repository(tmp_path / "user.git", bare=True)
+    hook = user / "hooks" / "post-commit"
+    command = ["sh", "-c", f"echo right > one.txt; mkdir -p {hook.parent}; echo evil > {hook} || true"]
+
+    def made(agent: CommandAgent, place: str) -> CodingHarness:
+        check, health = ShellCheck(), NoHealthCheck()
+        return CodingHarness(user, agent, features("one"), check, workspace=tmp_path / place, health_check=health, into=place)
+
+    await run_to_end(harness := made(CommandAgent(command), "walled"))
+    assert (harness.state.standings[0].tries, hook.exists()) == (1, False)
+    assert harness.state.standings[0].accepted is not None
+    assert harness.state.standings[0].accepted.sandbox == "bubblewrap, network"
+
+    await run_to_end(harness := made(CommandAgent(command, sandbox=False), "open"))
+    assert (harness.state.standings[0].tries, hook.exists()) == (2, True)
 
 
 async def test_a_hook_or_setting_that_appears_during_a_turn_has_the_work_refused(tmp_path: Path) -> None:

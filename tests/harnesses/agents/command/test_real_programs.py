@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Generator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from attrs import evolve
@@ -51,7 +51,7 @@ def program(request) -> Program:
     return found
 
 
-@pytest.fixture(params=["plain", "bwrap", "landlock"])
+@pytest.fixture(params=["plain", "auto", "bwrap", "landlock"])
 def sandbox(request) -> str | Sandbox | None:
     if request.param == "plain":
         return None
@@ -60,9 +60,11 @@ def sandbox(request) -> str | Sandbox | None:
         if not sandbox.works():
             pytest.skip("landlock does not work on this machine")
         return sandbox
+    if request.param == "bwrap" and not WANTED:
+        pytest.skip("auto is bubblewrap, too: TEST_PROGRAMS=claude tests this")
     if not Bubblewrap().works():
         pytest.skip("bubblewrap does not work on this machine")
-    return "bwrap"
+    return cast(str, request.param)
 
 
 @pytest.fixture
@@ -86,7 +88,7 @@ def work(folder) -> Path:
 
 def told(work: Path, prompt: str, **more: Any) -> Assignment:
     """Return an assignment as a coding harness makes them."""
-    return evolve(assigned(work, prompt, **more), writable=(str(work.parent / "repository"),))
+    return evolve(assigned(work, prompt, **more), writable=(str(work.parent / "repository"),), base="a" * 40)
 
 
 async def watched(agent: CommandAgent, assignment: Assignment) -> tuple[TurnResult, list[TurnEvent[Any]]]:
@@ -108,6 +110,7 @@ async def test_it_works_with_its_own_tools_reports_what_it_used_and_resumes(prog
     second = await take_turn(agent, told(work, "again-now", turn=2, session=first.session))
 
     assert file.read_text().strip() == "hello"
+    assert sandbox != "auto" or first.sandbox == "bubblewrap, network"
     assert not isinstance(sandbox, Sandbox) or first.sandbox.startswith("landlock")
     assert second.session == first.session
     assert second.message.startswith("seen before")
