@@ -67,6 +67,8 @@ STRATEGIES: Mapping[str, Callable[..., object]] = {
     "portfolio": portfolio_strategy,
 }
 _WITHOUT = ("initial_state",)
+_OF_INSTRUMENT = ("symbol", "charges")
+"""Fields of an instrument that a table does not set: its key is the symbol, and the venue knows its charges."""
 
 
 def read_harness(
@@ -111,7 +113,10 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "trading.feed with request": keys_of(PollingFeed, ("parse", "clock")),
     "trading.feed with exchange": keys_of(CcxtFeed),
     "trading.broker with paper": ("paper", *keys_of(PaperBroker)),
+    "trading fees": keys_of(Fees),
+    "trading instruments.SYMBOL": keys_of(Instrument, _OF_INSTRUMENT),
     "trading.broker with exchange": keys_of(CcxtBroker),
+    "trading exchange options": keys_of(CcxtOptions),
     "trading.limits": keys_of(Limits),
     **{f"trading.strategy {name}": ("name", *keys_of(make)) for name, make in STRATEGIES.items()},
 }
@@ -211,7 +216,7 @@ def _read_instruments(value: object, where: str, problems: TableProblems) -> obj
 
 
 def _read_instrument(symbol: str, value: object, where: str, problems: TableProblems) -> Instrument | None:
-    given = read_arguments(Instrument, value, where, problems, without=("symbol", "charges"))
+    given = read_arguments(Instrument, value, where, problems, without=_OF_INSTRUMENT)
     return None if given is None else attempt(lambda: Instrument(symbol, **given), where, problems)
 
 

@@ -45,8 +45,8 @@ def check_lots(exposures: Iterable[Exposure], equity: Decimal) -> None:
             continue
         raise HarnessMisuse(
             f"TradingHarness: {instrument.symbol}: expected an account that can buy the smallest order, was {equity:.2f} for "
-            f"{instrument.least_units:f} at {price:f}; give the venue an instrument with a smaller lot, start with more cash, "
-            "or leave the symbol out"
+            f"{instrument.least_units:f} at {price:f}; give the venue an instrument with a smaller lot, start anew with "
+            "more cash and another --store (a venue keeps the cash of its first start), or leave the symbol out"
         )
 
 

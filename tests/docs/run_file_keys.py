@@ -19,7 +19,18 @@ from harnesses.governance.limits.guardrails import Guardrails
 from harnesses.memory import MemorySettings
 from harnesses.pipeline import Deed, PipelineHarness, Stage, Task
 from harnesses.run_file_harnesses.trading_table import STRATEGIES
-from harnesses.trading import CcxtBroker, CcxtFeed, Limits, PaperBroker, PollingFeed, ReplayFeed, TradingHarness
+from harnesses.trading import (
+    CcxtBroker,
+    CcxtFeed,
+    CcxtOptions,
+    Fees,
+    Instrument,
+    Limits,
+    PaperBroker,
+    PollingFeed,
+    ReplayFeed,
+    TradingHarness,
+)
 from orchestrator import Backoff, Orchestrator
 from orchestrator.alerts.alert_rules import AlertTable, PingTable
 from orchestrator.cli.run import run_file
@@ -43,7 +54,10 @@ MAKERS: Mapping[str, tuple[Callable[..., object], ...]] = {
     "trading.feed with request": (PollingFeed,),
     "trading.feed with exchange": (CcxtFeed,),
     "trading.broker with paper": (PaperBroker,),
+    "trading fees": (Fees,),
+    "trading instruments.SYMBOL": (Instrument,),
     "trading.broker with exchange": (CcxtBroker,),
+    "trading exchange options": (CcxtOptions,),
     "trading.limits": (Limits,),
     **{f"trading.strategy {name}": (make,) for name, make in STRATEGIES.items()},
     "features": (FeatureHarness,),
