@@ -21,7 +21,9 @@ levels, is stored whole.
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import is_
+from datetime import UTC, datetime
+from decimal import Decimal
+from operator import is_, ne
 from typing import Any, TypeAlias, cast
 
 import msgspec
@@ -34,6 +36,26 @@ Delta: TypeAlias = dict[str, Any]
 _EXACT = frozenset({type(None), bool, int, str, bytes})
 """Types whose equal values always have the same JSON; for other types they may not: 0.0 and -0.0, 1.0 and 1.00."""
 _TEXT = frozenset({str})
+
+
+def _do_floats_differ(old: float, new: float) -> bool:
+    return old != new or (not old and str(old) != str(new))
+
+
+def _do_times_differ(old: datetime, new: datetime) -> bool:
+    if old.tzinfo is UTC and new.tzinfo is UTC:
+        return old != new
+    return _written(old) != _written(new)
+
+
+_DIFFER: dict[type, Callable[[Any, Any], object]] = {
+    **dict.fromkeys(_EXACT, ne),
+    float: _do_floats_differ,
+    # Zero if sign, digits and exponent are the same: so is the text then.
+    Decimal: Decimal.compare_total,
+    datetime: _do_times_differ,
+}
+"""By type of both values, whether they differ in JSON: true, or a number other than 0."""
 _WHOLE = ("state",)
 MOST_WORK = 1_000_000
 """Maximum number of parts compared for one step.
@@ -184,7 +206,10 @@ def _between(old: Any, new: Any, work: _Work, depth: int) -> Delta:
     cls = new.__class__
     if old.__class__ is not cls and not (cls in DICTS and old.__class__ in DICTS):
         return {"value": new}
-    if cls in _EXACT or cls is float or not depth:
+    differ = _DIFFER.get(cls)
+    if differ is not None:
+        return {"value": new} if differ(old, new) else {}
+    if not depth:
         return {} if _are_alike(old, new, work) else {"value": new}
     if cls in DICTS:
         return _between_dicts(old, new, work, depth - 1)
@@ -195,9 +220,14 @@ def _between(old: Any, new: Any, work: _Work, depth: int) -> Delta:
         return {} if _are_alike(old, new, work) else {"value": new}
     work.spend(len(names))
     delta: Delta = {}
-    for name, before, after in zip(names, *map(field_values(names), (old, new)), strict=True):
+    values_of = field_values(names)
+    for name, before, after in zip(names, values_of(old), values_of(new)):  # noqa: B905 - all three have the fields of one class
         if before is not after:
-            _note(delta, name, after, _between(before, after, work, depth - 1))
+            differ = _DIFFER.get(after.__class__)
+            if differ is None or before.__class__ is not after.__class__:
+                _note(delta, name, after, _between(before, after, work, depth - 1))
+            elif differ(before, after):
+                delta.setdefault("set", {})[name] = after
     return delta
 
 
@@ -212,10 +242,9 @@ def _are_alike(old: Any, new: Any, work: _Work) -> bool:
     cls = new.__class__
     if old.__class__ is not cls and not (cls in DICTS and old.__class__ in DICTS):
         return False
-    if cls in _EXACT:
-        return bool(old == new)
-    if cls is float:
-        return bool(old == new and (old or str(old) == str(new)))
+    differ = _DIFFER.get(cls)
+    if differ is not None:
+        return not differ(old, new)
     if cls in DICTS:
         work.spend(len(new))
         return list(old) == list(new) and all(_are_alike(old[key], value, work) for key, value in new.items())
@@ -244,11 +273,15 @@ def _between_fields(names: tuple[str, ...], before: tuple[Any, ...], after: tupl
     for name, old, new in zip(names, before, after):  # noqa: B905 - all three have the fields of one class
         if old is not new:
             cls = new.__class__
-            if cls not in _EXACT or cls is not old.__class__:
+            differ = _DIFFER.get(cls)
+            if differ is None or cls is not old.__class__:
                 work = work or _Work()
                 _note(delta, name, new, _change_of(old, new, work))
-            elif old != new:
-                changed[name] = new
+            elif differ(old, new):
+                if cls in _EXACT:
+                    changed[name] = new
+                else:
+                    delta.setdefault("set", {})[name] = new
     if changed:
         if delta:
             changed.update(delta.get("set", ()))
@@ -284,10 +317,13 @@ def _between_keys(old: dict[Any, Any], new: dict[Any, Any], between: Callable[[A
         if key not in old:
             delta.setdefault("set", {})[key] = value
         elif value is not (before := old[key]):
-            if value.__class__ not in _EXACT or before.__class__ is not value.__class__:
+            differ = _DIFFER.get(value.__class__)
+            if differ is None or before.__class__ is not value.__class__:
                 _note(delta, key, value, between(before, value))
-            elif before != value:
+            elif differ(before, value):
                 delta.setdefault("set", {})[key] = value
+    if len(old) == len(new) and list(old) == list(new):
+        return delta
     kept = [key for key in old if key in new]
     if len(kept) < len(old):
         delta["drop"] = {key: None for key in old if key not in new}

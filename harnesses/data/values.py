@@ -82,6 +82,7 @@ _Copier = Callable[[Any, _Budget], Any]
 ATOMS: frozenset[type] = frozenset({type(None), bool, int, str, bytes, Decimal, datetime, date, time, timedelta, UUID})
 _all_atoms = ATOMS.issuperset
 _SIZED: frozenset[type] = frozenset({str, bytes})
+_FLOATS: frozenset[type] = frozenset({float})
 _KEYS: frozenset[type] = frozenset({str, int, Decimal, date, datetime, UUID})
 
 
@@ -231,6 +232,10 @@ def _tuple(value: tuple[Any, ...], budget: _Budget) -> tuple[Any, ...]:
     if kinds <= ATOMS:
         budget.charge_texts(value, kinds)
         return value
+    if kinds == _FLOATS:
+        if all(map(isfinite, value)):
+            return value
+        raise _Refused
     items = [_detach(item, budget) for item in value]
     return value if all(map(is_, items, value)) else tuple(items)
 
@@ -330,33 +335,23 @@ def _record_copier(cls: type[Any], names: tuple[str, ...], build: Callable[..., 
     values_of = field_values(names)
 
     def copy(value: Any, budget: _Budget) -> Any:
-        items: Any
         values = values_of(value)
         budget.charge(len(values))
-        if frozen:
-            # Most steps' outputs are frozen: the common parts are looked at here, without a call for each.
-            left = budget.left
-            for item in values:
-                kind = item.__class__
-                if kind is str or kind is bytes:
-                    budget.left -= len(item)
-                elif kind not in ATOMS and (kind is not tuple or item) and _detach(item, budget) is not item:
-                    break
-            else:
-                if budget.left < 0:
-                    raise _too_large()
-                return value
-            budget.left = left
-        kinds = set(map(type, values))
-        if kinds <= ATOMS:
-            budget.charge_texts(values, kinds)
-            if frozen:
-                return value
-            items = values
-        else:
-            items = [_detach(item, budget) for item in values]
-            if frozen and all(map(is_, items, values)):
-                return value
+        items: list[Any] = []
+        is_same = frozen
+        for part in values:
+            # The common parts of a step's output are handled here, without a call for each.
+            kind, twin = part.__class__, part
+            if kind is str or kind is bytes:
+                budget.left -= len(part)
+            elif kind not in ATOMS and (kind is not tuple or part):
+                twin = _detach(part, budget)
+                is_same = is_same and twin is part
+            items.append(twin)
+        if budget.left < 0:
+            raise _too_large()
+        if is_same:
+            return value
         return build(**dict(zip(names, items, strict=True)))
 
     return copy

@@ -93,3 +93,12 @@ def test_its_delta_is_that_of_a_dict(before: dict[str, int]) -> None:
     expected = Baseline({"s": {"A": 1, "B": 2}}).advance({"s": dict(after)})
     assert Baseline({"s": before}).advance({"s": after}) == expected
     assert Baseline(before).advance(after) == expected["in"]["s"]
+
+
+@pytest.mark.parametrize("wrap", [lambda inside: Account(items=(inside,)), lambda inside: FrozenDict(x=inside)])
+def test_each_level_of_a_deep_value_is_walked_once(wrap: Callable[[Any], Any]) -> None:
+    value: Any = [1]
+    for _ in range(40):
+        value = wrap(value)
+
+    assert detach(value) == value  # A walk that did each level twice would never end.
