@@ -21,6 +21,7 @@ from tests.benchmarks.questions import questions
 from tests.benchmarks.redaction import redaction
 from tests.benchmarks.servers import postgres
 from tests.benchmarks.sharing import workers
+from tests.benchmarks.trading_speed import trading
 from tests.benchmarks.travel import travel
 from tests.benchmarks.watching import watching
 
@@ -38,6 +39,7 @@ MEASURES = {
     "postgres": postgres,
     "questions": questions,
     "redaction": redaction,
+    "trading": trading,
     "travel": travel,
     "watching": watching,
     "workers": workers,
