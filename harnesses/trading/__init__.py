@@ -8,7 +8,7 @@
 `trading_harness` combines them.
 """
 
-from harnesses.trading.account_model import Command, Execution, TradingOutput, TradingState
+from harnesses.trading.account_model import Command, Execution, OpenOrder, TradingOutput, TradingState
 from harnesses.trading.bar_indicators import Atr, Bollinger, Donchian, Macd, Obv, RateOfChange, Sma, Stochastic, Vwap
 from harnesses.trading.exchange.ccxt_broker import CcxtBroker
 from harnesses.trading.exchange.ccxt_client import CcxtOptions
@@ -29,6 +29,7 @@ from harnesses.trading.position_book import Book, Position
 from harnesses.trading.risk import Limits, RiskState
 from harnesses.trading.strategies import Market, Quote, Strategy, cross_strategy, portfolio_strategy, rsi_strategy
 from harnesses.trading.talib_indicators import TaLib
+from harnesses.trading.timeframes import Candle, FrameView, Timeframe
 from harnesses.trading.trading_harness import BooksDiffer, TradingHarness
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "BooksDiffer",
     "Broker",
     "BrokerUnavailable",
+    "Candle",
     "CcxtBroker",
     "CcxtFeed",
     "CcxtOptions",
@@ -51,12 +53,14 @@ __all__ = [
     "FeedUnavailable",
     "Fees",
     "Fill",
+    "FrameView",
     "Instrument",
     "Limits",
     "Macd",
     "Market",
     "MarketSlice",
     "Obv",
+    "OpenOrder",
     "Order",
     "OrderKind",
     "OrderRefused",
@@ -78,6 +82,7 @@ __all__ = [
     "Stochastic",
     "Strategy",
     "TaLib",
+    "Timeframe",
     "TradingHarness",
     "TradingOutput",
     "TradingState",

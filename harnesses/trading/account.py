@@ -1,6 +1,7 @@
 """The account of a trading harness: how market slices, fills and order reports change its state. No I/O.
 
     take_slice    applies splits, the price jump guard and indicators
+    take_bars     keeps the bars that the strategy sees
     take_fills    applies fills to the book and losses to the risk
     exposures     computes what screening needs for each symbol
     ask           builds the market that the strategy is asked about
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal, localcontext
+from typing import Any
 
 from attrs import evolve
 
@@ -28,7 +30,8 @@ from harnesses.trading.market.orders import ONE, ZERO, Fill, OrderReport, Placed
 from harnesses.trading.order_screening import Exposure
 from harnesses.trading.position_book import Book, Position
 from harnesses.trading.risk import Limits, Risk, after_loss
-from harnesses.trading.strategies import Market, Quote
+from harnesses.trading.strategies import Market, Quote, Strategy
+from harnesses.trading.timeframes import Series, Timeframe, after_candle, series_after_split, views
 
 _LATE = 10
 """Maximum slices to wait for the missing fills of an ended order: units that the venue's last report counts as filled."""
@@ -65,7 +68,21 @@ def take_slice(state: TradingState, market: MarketSlice, indicators: Indicators,
         asked=state.asked,
         salt=state.salt,
         gaps_s=gaps_s,
+        series=state.series,
     )
+
+
+def take_bars(state: TradingState, market: MarketSlice, strategy: Strategy) -> TradingState:
+    """Return the state after `take_slice` with the bars that a strategy sees, of believed prices."""
+    known, frames = {one.symbol: one for one in state.series}, strategy.timeframes
+    for symbol, bar in market.bars.items():
+        series = known.get(symbol) or Series(symbol)
+        if bar.split != ONE:
+            series = series_after_split(series, bar.split, frames)
+        known[symbol] = (
+            after_candle(series, market.time, bar, strategy.bars, frames) if state.prices[symbol].believed else series
+        )
+    return evolve(state, series=tuple(known.values()))
 
 
 def with_splits(book: Book, market: MarketSlice | None) -> Book:
@@ -136,13 +153,14 @@ def free_cash(state: TradingState) -> Decimal:
 def ask(
     state: TradingState,
     market: MarketSlice,
-    indicators: Indicators,
+    strategy: Strategy,
     known: Mapping[str, Exposure],
     *,
     equity: Decimal,
     previous: datetime | None,
 ) -> Market:
     """Return the market that the strategy is asked about: every symbol that may be traded now."""
+    indicators, series = strategy.indicators, {one.symbol: one for one in state.series}
     quotes = {
         symbol: Quote(
             close=one.price,
@@ -150,11 +168,20 @@ def ask(
             indicators=values(indicators, state.standings.get(symbol, {})),
             pending=one.buying - one.selling,
             lot=one.instrument.lot,
+            bar=market.bars[symbol],
+            **(_seen(series[symbol], strategy.timeframes) if symbol in series else {}),
         )
         for symbol, one in known.items()
         if one.price is not None
     }
-    return Market(market.time, quotes, state.cash, equity, previous)
+    orders = tuple(one for one in state.open.values() if one.is_open) if state.open else ()
+    positions = state.book.positions if state.book else {}
+    return Market(market.time, quotes, state.cash, equity, previous, orders, positions)
+
+
+def _seen(series: Series, frames: Mapping[str, Timeframe]) -> dict[str, Any]:
+    """Return what a quote shows beside the current bar."""
+    return {"candles": series.candles, "timeframes": views(series, frames)}
 
 
 def average_costs(book: Book) -> dict[str, Decimal]:

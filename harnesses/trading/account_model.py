@@ -17,6 +17,7 @@ from harnesses.trading.market.orders import ZERO, Fill, OrderKind, OrderReport, 
 from harnesses.trading.order_screening import Refusal
 from harnesses.trading.position_book import Book
 from harnesses.trading.risk import Risk, RiskState
+from harnesses.trading.timeframes import Series
 
 
 @frozen
@@ -86,6 +87,8 @@ class TradingState:
     when the books are opened, and recorded before the first order."""
     gaps_s: tuple[float, ...] = ()
     """Seconds between the last slices, at most two values; used to estimate the length of a bar."""
+    series: tuple[Series, ...] = ()
+    """What is kept of the bars of each symbol; empty for a strategy that sees only the current one."""
 
     def __attrs_post_init__(self) -> None:
         if self.standings.__class__ is not FrozenDict:

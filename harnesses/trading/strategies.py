@@ -9,6 +9,8 @@ What the harness does for a strategy, at each slice, for each symbol with a beli
     quote     Quote(close, units, values(strategy.indicators, standings[symbol]), pending, lot)
     ask       orders = await self.run_agent(strategy.agent, Market(time, quotes, cash, equity, previous))
 
+A strategy that asks for bars or timeframes finds them in its quotes too; see `timeframes`.
+
 Apart from the agent's `async`, a strategy is pure: it has no state of its own, so a crash loses nothing of it. Ready-made:
 
     rsi_strategy         buys what has fallen too fast, sells what has risen too fast
@@ -26,13 +28,21 @@ from datetime import datetime
 from decimal import ROUND_DOWN, Decimal
 from typing import Any, TypeAlias
 
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
 from harnesses.agent import Agent, AgentRun
 from harnesses.budgets.usage import REPORTABLE
 from harnesses.errors import HarnessMisuse
+from harnesses.trading.account_model import OpenOrder
 from harnesses.trading.indicators import AnyIndicator, Ema, Indicators, Rsi
+from harnesses.trading.market.bars import Bar
 from harnesses.trading.market.orders import ONE, ZERO, Order, Side, exact
+from harnesses.trading.position_book import Position
+from harnesses.trading.timeframes import Candle, FrameView, Timeframe
+
+
+def _flat(quote: Quote) -> Bar:
+    return Bar(quote.close, quote.close, quote.close, quote.close, ZERO)
 
 
 @frozen
@@ -48,6 +58,12 @@ class Quote:
     """Units that open orders may still buy; negative if they sell."""
     lot: Decimal = ONE
     """Lot size: units are bought and sold in multiples of it."""
+    bar: Bar = Factory(_flat, takes_self=True)
+    """The whole bar that `close` is of."""
+    candles: Sequence[Candle] = ()
+    """The last bars up to this one, oldest first, adjusted for splits; at most `Strategy.bars`."""
+    timeframes: Mapping[str, FrameView] = field(factory=dict[str, FrameView])
+    """The longer timeframes of the strategy by name: only bars that are over."""
 
     @property
     def sellable(self) -> Decimal:
@@ -81,6 +97,17 @@ class Market:
     previous: datetime | None = None
     """Time of the last slice that the strategy was asked about; None for the first. Slices whose orders were prevented, by a
     halt, stale data or the kill switch, do not count."""
+    orders: Sequence[OpenOrder] = ()
+    """Our open orders, of all symbols, in the order in which they were placed."""
+    positions: Mapping[str, Position] = field(factory=dict[str, Position])
+    """Units held of all symbols, and their cost; read-only."""
+
+    def as_task(self) -> dict[str, object]:
+        """Return what an agent of a model is told, always in the same order, so that recorded answers are found again."""
+        names = "close", "indicators", "lot", "pending", "units"
+        quotes = {symbol: {name: getattr(quote, name) for name in names} for symbol, quote in self.quotes.items()}
+        account = {"cash": self.cash, "equity": self.equity, "previous": self.previous}
+        return {**account, "quotes": quotes, "time": self.time}
 
     @property
     def free_cash(self) -> Decimal:
@@ -99,8 +126,14 @@ class Strategy:
     agent: StrategyAgent
     indicators: Indicators = field(factory=dict[str, AnyIndicator])
     """Indicators by name; the harness keeps their standings for each symbol and passes the values in `Quote.indicators`."""
+    bars: int = 0
+    """Number of bars of the feed to see in `Quote.candles`. They are part of the recorded state."""
+    timeframes: Mapping[str, Timeframe] = field(factory=dict[str, Timeframe])
+    """Longer timeframes to see in `Quote.timeframes`, by name. Do not reuse a name for another one."""
 
     def __attrs_post_init__(self) -> None:
+        if self.bars < 0:
+            raise HarnessMisuse(f"Strategy: bars: expected 0 or more, was {self.bars}; leave it out for the current one alone")
         if isinstance(self.agent, type) or not callable(getattr(self.agent, "run", None)):
             raise HarnessMisuse(
                 f"Strategy: agent: expected an Agent, was {self.agent!r:.120}; write Strategy(Agent(function))"

@@ -25,7 +25,7 @@ from attrs import evolve
 from harnesses.base import BaseHarness
 from harnesses.errors import Stopping, Waiting
 from harnesses.step import Constraints, StepYield
-from harnesses.trading.account import ask, average_costs, free_cash, take_slice, with_splits
+from harnesses.trading.account import ask, average_costs, free_cash, take_bars, take_slice, with_splits
 from harnesses.trading.account_model import Command, Decision, TradingOutput, TradingState, figures, moment
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import Broker, BrokerUnavailable
@@ -88,6 +88,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         self._limits = limits_from(self.constraints, limits)
         self._feed = feed
         self._strategy = strategy or rsi_strategy()
+        self._sees_bars = bool(self._strategy.bars or self._strategy.timeframes)
         self._period_s = period_s
         self._now_period_s = period_s or _ASKED_S
         self._patience_s = patience_s
@@ -291,6 +292,8 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
                 # Fills from before the split that are reported only now are in units from before the split.
                 await self._desk.take_fills(turn, until_decision=turn.resumed, before=turn.market.time)
             turn.state = take_slice(turn.state, turn.market, self._strategy.indicators, self._limits)
+            if self._sees_bars:
+                turn.state = take_bars(turn.state, turn.market, self._strategy)
         if turn.opens or any(command.do == Verb.ADOPT for command in turn.commands):
             await self._desk.adopt(turn)
         if self.current_step == 0:
@@ -367,7 +370,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         question = ask(
             turn.state,
             turn.market,
-            self._strategy.indicators,
+            self._strategy,
             turn.exposures(self._desk.instruments),
             equity=turn.equity,
             previous=turn.before.asked,

@@ -7,6 +7,7 @@ any other storable value    its JSON
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
@@ -48,7 +49,10 @@ class TurnTask:
 
 
 def read_task(input: object) -> TurnTask:
-    """Return the task in the input of an agent call."""
+    """Return the task in the input of an agent call.
+
+    An input with a method `as_task` is told as what that returns: without what is for programs only.
+    """
     if isinstance(input, Assignment):
         return TurnTask(
             prompt=input.prompt,
@@ -63,7 +67,8 @@ def read_task(input: object) -> TurnTask:
         )
     if isinstance(input, str):
         return TurnTask(prompt=input)
-    return TurnTask(prompt=f"The input, as JSON:\n\n{as_json(input)}")
+    as_task: Callable[[], object] | None = getattr(input, "as_task", None)
+    return TurnTask(prompt=f"The input, as JSON:\n\n{as_json(input if as_task is None else as_task())}")
 
 
 def hash_task(task: TurnTask) -> str:

@@ -26,6 +26,7 @@ from harnesses.trading import (
     Source,
     TradingState,
     VenueAccount,
+    rsi_strategy,
 )
 from harnesses.trading.account import adopt, ask, average_costs, exposures, free_cash, take_fills, take_slice, with_report
 from harnesses.trading.indicators import Rsi
@@ -233,7 +234,8 @@ def test_a_strategy_is_asked_about_what_may_be_traded():
     first, second = slices(A=[10, 10], B=[10, 99], C=[10, None])
     state = opened(after(holding(cash=5), first, second), placed(Side.SELL, 5))
 
-    market = ask(state, second, INDICATORS, known(state, second, "A", "B", "C"), previous=first.time)
+    strategy, exposed = evolve(rsi_strategy(), indicators=INDICATORS), known(state, second, "A", "B", "C")
+    market = ask(state, second, strategy, exposed, equity=state.equity, previous=first.time)
 
     assert (market.time, market.cash, market.equity, market.previous) == (second.time, 5, 1005, first.time)
     assert {symbol: (quote.units, quote.pending) for symbol, quote in market.quotes.items()} == {"A": (100, -5)}
