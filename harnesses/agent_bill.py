@@ -302,6 +302,9 @@ async def billed(bill: Bill, ask: Callable[[], Awaitable[AnswerT]], *, is_shared
         await bill.settle()
     answer = answers[0] if answers else None
     reported = used_in(answer)
+    if reported is None and not bill.over:
+        assert answers
+        return answers[0]
     if reported and not bill.has_reported:
         bill.charge(reported)
         await bill.settle()

@@ -223,6 +223,11 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
             kept = self.max_context_steps
             steps = self._load(max(0, self.steps - kept), kept) if self._load is not None and kept else ()
             self._history = deque(steps, maxlen=None if self._load is None else kept)
+        elif self._unseen == 1:
+            # As it is when an agent is called in every step.
+            if self._history and self._history[-1].__class__ is NewStep:
+                self._history[-1] = self._history[-1].as_step()
+            self._unseen = 0
         elif self._unseen:
             history = self._history
             unseen: list[Any] = [history.pop() for _ in range(min(self._unseen, len(history)))]

@@ -339,6 +339,8 @@ def _between_lists(old: Any, new: Any, work: _Work, depth: int) -> Delta:
     if all(map(is_, old, new)):
         if shared < len(old):
             delta["keep"] = [0, shared]
+    elif len(old) == len(new) == 1:
+        return {"value": new} if _between(old[0], new[0], work, depth) else {}
     else:
         first = _between(old[0], new[0], work, depth)
         start = _slid(old, new, work) if first else 0
