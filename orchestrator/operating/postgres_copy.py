@@ -50,6 +50,7 @@ def copy_store(url: str, path: Path, *, schema: str = "orchestrator") -> int:
         db = Database(address, _WAIT_S)
         try:
             check_version(db, address)
+            _check_whole(db, address.location)
             with _new_store(path) as store, db.transaction(_SNAPSHOT):
                 store.take_in({table: (columns, _rows(db, table, columns)) for table, columns in TABLES.items()})
                 switches = {name: fields_of(text) for name, text in read_switches(db).items()}
@@ -58,6 +59,13 @@ def copy_store(url: str, path: Path, *, schema: str = "orchestrator") -> int:
     for name, said in switches.items():
         KillSwitch(path).put_on(name, **{key: str(value) for key, value in said.items() if key != "name"})
     return compare(PostgresReader(address), path)
+
+
+def _check_whole(db: Database, location: str) -> None:
+    """Raise `UsageError` for a store that was pruned: the copy would have gaps that no seal explains."""
+    count, last = db.row("SELECT count(*), coalesce(max(seq), 0) FROM records")
+    if count != last:
+        raise UsageError(f"{location} was pruned: expected one with all of its records; back it up with `pg_dump`")
 
 
 @contextmanager

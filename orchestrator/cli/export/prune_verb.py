@@ -18,7 +18,9 @@ from orchestrator.cli.verb_options import USUAL, Common, Count, Name, StepNumber
 from orchestrator.errors import UsageError
 from orchestrator.operating.store_writing import user_name
 from orchestrator.store.file.run_lock import running_on
-from orchestrator.store.places.store_location import check_is_own, place_of
+from orchestrator.store.file.server_copy import server_of, shown_place
+from orchestrator.store.places.server_prune import prune_server, survey_server
+from orchestrator.store.places.store_location import place_of
 from orchestrator.store.pruning.prune_plan import LOOKED_BACK_AT, Floor, Rule
 from orchestrator.store.pruning.prune_store import Pruned, survey
 from orchestrator.store.pruning.prune_store import prune as prune_store
@@ -74,13 +76,22 @@ def prune(
     if (older_than is None) == (keep is None):
         given = "neither" if keep is None else "both"
         raise UsageError(f"prune: expected --older-than or --keep, got {given}; see `orchestrator prune --help`")
-    store = str(place_of(common.location))
-    check_is_own(store, "prune")
+    place = place_of(common.location)
+    server, store = server_of(place), shown_place(place)
     since_us = None if older_than is None else now_us() - int(older_than * 1e6)
     rule = Rule(keep=keep, since_us=since_us, context=context)
-    done = survey(store, rule, names) if dry_run else prune_store(store, rule, names, by=user_name())
+    if server is not None:
+        done = (
+            survey_server(server, place.parent, rule, names)
+            if dry_run
+            else prune_server(server, place.parent, rule, names, by=user_name())
+        )
+    else:
+        done = survey(store, rule, names) if dry_run else prune_store(store, rule, names, by=user_name())
     print_all(prune_lines(store, done, dry=dry_run, as_json=common.json))
-    if not dry_run and (vacuum or done.records):
+    if server is not None:
+        streams.say("the server uses the space again; its own VACUUM FULL gives it back")
+    elif not dry_run and (vacuum or done.records):
         streams.say(vacuum_store(Path(store)) if vacuum else space_of(Path(store)))
     return ExitCode.OK
 

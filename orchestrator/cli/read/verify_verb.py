@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -49,7 +48,7 @@ def verify(
     if server is None:
         proof = verified(str(store), head, deep=deep)
     else:
-        proof = prove_server(server, store.parent, partial(_text, head), deep=deep)
+        proof = prove_server(server, store.parent, None if head is None else given_head(head), deep=deep)
     print_all(verify_lines(shown_place(store), proof, as_json=common.json))
     return ExitCode.INTEGRITY if proof.findings else ExitCode.OK
 
@@ -136,6 +135,15 @@ def _text(head: str | None, beside: Path) -> str | None:
     """Return the text of a head."""
     if head is None:
         return beside.read_text("utf-8", "replace") if beside.exists() else None
+    return given_head(head)
+
+
+def given_head(head: str) -> str:
+    """Return the text of a head that is a file or a hash.
+
+    Raises:
+        UsageError: it is neither.
+    """
     if len(head) == HASH_LENGTH and not head.strip("0123456789abcdefABCDEF"):
         return head.lower()
     try:

@@ -30,6 +30,7 @@ from orchestrator.store.file.schema_shape import Connection
 from orchestrator.store.file.server_copy import Server, note_living
 from orchestrator.store.file.summary_folder import remove_summary, writing
 from orchestrator.store.integrity.chain_head import Noted
+from orchestrator.store.integrity.residue import NOT_PRUNED, Base, read_base
 from orchestrator.store.integrity.seals import append_seals, row_hash
 from orchestrator.store.postgres.postgres_address import Address
 from orchestrator.store.postgres.postgres_connection import LimitedDatabase, array, translated
@@ -54,7 +55,8 @@ _INDEX_FROM = 1000
 """Records that are searched rather than indexed."""
 _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _MOMENT = """
-SELECT m.store, m.ownership, (SELECT coalesce(max(seq), 0) FROM records), (SELECT coalesce(sum(commits), 0)::bigint FROM runs),
+SELECT m.store, coalesce((SELECT max(position) FROM seals WHERE substr(notes, 1, 15) = '[["",["pruned",'), 0), m.ownership,
+       (SELECT coalesce(max(seq), 0) FROM records), (SELECT coalesce(sum(commits), 0)::bigint FROM runs),
        (SELECT coalesce(json_agg(run ORDER BY run), '[]')::text FROM leases WHERE until > clock_timestamp())
 FROM meta m
 """
@@ -104,6 +106,7 @@ class WholeCopy:
     """The last seal of the server; None if there is none."""
     records: int
     """Number of records that are not under it."""
+    base: Base = NOT_PRUNED
 
 
 class CopyRefresh:
@@ -135,8 +138,11 @@ class CopyRefresh:
                 self._disconnect()
                 raise
 
-    def copy_whole(self) -> WholeCopy:
+    def copy_whole(self, *, with_rest: bool = True) -> WholeCopy:
         """Make a copy, where there is none, of everything as of one moment, with the seals of the server.
+
+        Args:
+            with_rest: whether what the server has not sealed yet gets a seal in the copy.
 
         Raises:
             StoreUnusable: the server does not answer, or has no store there.
@@ -145,7 +151,7 @@ class CopyRefresh:
             try:
                 db = self._connect()
                 with closing(open_writer(self._path, _BUSY_S)) as copy, copy.writing():
-                    return _copy_whole(db, copy)
+                    return _copy_whole(db, copy, with_rest=with_rest)
             finally:
                 self._disconnect()
 
@@ -198,27 +204,30 @@ class CopyRefresh:
     def _add(self, db: LimitedDatabase, copy: Connection) -> bool:
         """Add what was committed since, or as much of it as one transaction has; return whether it was all."""
         with copy.writing():
-            (store,) = db.row("SELECT store FROM meta")
-            known = self._known(db, copy, store)
+            (store, pruned, *_) = db.row(_MOMENT)
+            known = self._known(db, copy, store, pruned)
             with db.transaction(_SNAPSHOT):
                 moment, switches = db.row(_MOMENT), read_switches(db)
-                if moment[0] != store or not _continues(db, copy, known):
-                    raise StoreBusy(f"{self._server.location} was replaced while it was copied: expected one store; try again")
-                upto = _add_rows(db, copy, known, moment[2], most=_PAGES)
+                ownership, newest, _, living = moment[2:]
+                if list(moment[:2]) != [store, pruned] or not _continues(db, copy, known):
+                    raise StoreBusy(
+                        f"{self._server.location} was replaced or pruned while it was copied: expected one store; try again"
+                    )
+                upto = _add_rows(db, copy, known, newest, most=_PAGES)
             _index(copy)
-            copy.execute("UPDATE meta SET ownership = ?", (moment[1],))
-        is_all = upto >= int(moment[2])
+            copy.execute("UPDATE meta SET ownership = ?", (ownership,))
+        is_all = upto >= int(newest)
         if is_all:
             self._keep_switches(switches)
-            note_living(self._path, moment[4])
+            note_living(self._path, living)
         with draft_of(self._state, mode=0o600) as file:
-            file.write(msgspec.json.encode([FILE_VERSION, *(moment if is_all else [store])]))
+            file.write(msgspec.json.encode([FILE_VERSION, *(moment if is_all else [store, pruned])]))
         return is_all
 
-    def _known(self, db: LimitedDatabase, copy: Connection, store: str) -> int:
-        """Return the `seq` up to which the copy is the store's, after emptying a copy that is of another one."""
+    def _known(self, db: LimitedDatabase, copy: Connection, store: str, pruned: int) -> int:
+        """Return the `seq` up to which the copy is the store's, after emptying one of another, or with what was pruned."""
         (known,) = copy.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()
-        if store in self._read_state()[1:2] and _continues(db, copy, known):
+        if self._read_state()[1:3] == [store, pruned] and _continues(db, copy, known):
             return int(known)
         for table in _ALL:
             copy.execute(f"DELETE FROM {table}")
@@ -256,10 +265,9 @@ def _continues(db: LimitedDatabase, copy: Connection, known: int) -> bool:
     return not known or db.row(f"{_AT}%s", (known,)) == copy.execute(f"{_AT}?", (known,)).fetchone()
 
 
-def _copy_whole(db: LimitedDatabase, copy: Connection) -> WholeCopy:
-    """Copy everything, and seal what the server has not sealed yet, in the copy alone."""
+def _copy_whole(db: LimitedDatabase, copy: Connection, *, with_rest: bool) -> WholeCopy:
     with db.transaction(_SNAPSHOT):
-        store, _, newest, *_ = db.row(_MOMENT)
+        store, _, _, newest, *_ = db.row(_MOMENT)
         _add_rows(db, copy, 0, newest, most=None)
         copy.execute("DELETE FROM seals")
         seal = Noted(0, 0, "")
@@ -270,9 +278,12 @@ def _copy_whole(db: LimitedDatabase, copy: Connection) -> WholeCopy:
     if not seal.position:
         return WholeCopy(store, None, int(newest))
     (count,) = copy.execute("SELECT count(*) FROM records WHERE seq > ?", (seal.last_seq,)).fetchone()
+    base = read_base(copy)
+    if not with_rest:
+        return WholeCopy(store, seal, count, base)
     own = copy.execute("SELECT * FROM meta").fetchone()
     append_seals(copy, seal.position + 1, seal.last_seq, seal.hash, [*changes, ("meta", [1], row_hash(own))])
-    return WholeCopy(store, seal, count)
+    return WholeCopy(store, seal, count, base)
 
 
 def _seals(db: LimitedDatabase) -> Iterator[tuple[Any, ...]]:

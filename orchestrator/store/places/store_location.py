@@ -87,19 +87,6 @@ def open_store(location: str | Path) -> SqliteStore | PostgresStore:
     return PostgresStore(server.address if server is not None else str(address))
 
 
-def check_is_own(path: str | Path, verb: str) -> None:
-    """Raise if the store at a path is the copy of one on a server, where a verb does not work.
-
-    Raises:
-        UsageError: it is.
-    """
-    if (server := server_of(path)) is not None:
-        raise UsageError(
-            f"{server.location} is on PostgreSQL, where {verb} does not work: expected a store in a file; "
-            "`orchestrator copy ADDRESS FILE` makes one"
-        )
-
-
 def keep_fresh(path: Path, period_s: float = _PERIOD_S) -> None:
     """Keep the copy at a path up to date from now on, in a thread that ends with the process, or the copy."""
     if server_of(path) is not None:

@@ -5,7 +5,7 @@ The transaction holds the lock on `meta`, so no other run writes meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, cast
@@ -48,6 +48,11 @@ from orchestrator.store.store_protocol import (
 )
 
 _HEAD = "SELECT coalesce(max(step), 0) FROM records WHERE harness = %s AND kind = 'step'"
+_REACH = """
+SELECT coalesce(max(step), 0), coalesce(min(step), 1), coalesce(max(step) FILTER (WHERE state IS NOT NULL AND step <= %s), 0)
+FROM records WHERE harness = %s AND kind = 'step'
+"""
+"""The last step, the oldest, and the last one with a snapshot up to a step."""
 _MAKE = """
 INSERT INTO harnesses (id, name, class, initial_state, owner, epoch, status, attempt, event, time_us, mailbox_limit)
 SELECT coalesce(max(id), 0) + 1, %s, %s, %s, %s, 1, 'new', %s, %s, %s, %s FROM harnesses RETURNING id
@@ -189,14 +194,16 @@ class PostgresOperations:
             state = self._db.cipher.hide("state", past.initial_state)
             origin = Origin(past.harness_class, state, past.attempt, past.seq, past.run, versions)
             read: Callable[[int, int], Sequence[StepRow]] = past.rows
+            oldest = 1
         else:
             source, *_ = find_harness(self._db, fork.origin, self._location)
-            check_fork(fork, taken=taken, head=self._db.row(_HEAD, (source,))[0])
+            head, oldest, saved = self._db.row(_REACH, (fork.step, source))
+            check_fork(fork, taken=taken, head=head, oldest=oldest, saved=saved)
             origin = self._origin(source, fork.step)
             read = partial(self._read_steps, source)
         if self._db.row(_LIVING) is not None:
             check_room(fork, None, self._location)
-        return self._make_fork(fork, origin, read)
+        return self._make_fork(fork, origin, rows_of(fork, read, oldest))
 
     def _read_steps(self, harness: int, after: int, limit: int) -> list[StepRow]:
         return [StepRow(*row) for row in self._db.rows(_ROWS, (harness, after, limit))]
@@ -206,7 +213,7 @@ class PostgresOperations:
         attempt, seq, run = self._db.row(_LAST, (harness, step)) or (0, 0, "")
         return Origin(of_class, initial, attempt, seq, run, versions_until(versions_of(self._db, harness), step))
 
-    def _make_fork(self, fork: Fork, origin: Origin, read: Callable[[int, int], Sequence[StepRow]]) -> int:
+    def _make_fork(self, fork: Fork, origin: Origin, rows: Iterable[StepRow]) -> int:
         event = encode(forked(fork, origin))
         made = (fork.name, origin.harness_class, origin.initial_state, None, origin.attempt, event, fork.time_us, None)
         (harness,) = self._db.row(_MAKE, made)
@@ -214,7 +221,7 @@ class PostgresOperations:
         for version in origin.versions:
             self._add_version(harness, version)
         page: list[StepRow] = []
-        for row in rows_of(fork, read):
+        for row in rows:
             hidden = row if fork.past is None else hidden_row(self._db.cipher, row)
             page.append(hidden._replace(harness=harness, epoch=1))
             if len(page) == _PAGE:

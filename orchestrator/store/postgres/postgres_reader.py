@@ -28,7 +28,7 @@ from orchestrator.store.postgres.postgres_rows import (
     read_children,
 )
 from orchestrator.store.rules.approval_rules import approval_records
-from orchestrator.store.rules.effect_rules import Mark, effects_of
+from orchestrator.store.rules.effect_rules import Mark, effects_of, pruned
 from orchestrator.store.rules.state_rules import derive
 from orchestrator.store.store_capabilities import HarnessRow
 from orchestrator.store.store_protocol import Message, StepRow, VersionRow
@@ -160,6 +160,9 @@ class PostgresReader:
             (head,) = db.row(f"SELECT {_HEAD} FROM harnesses h WHERE h.id = %s", (harness,))
             if not 0 <= step <= head:
                 raise UsageError(f"harness {name!r} has no step {step}: expected a number from 0 to its last step")
+            (oldest,) = db.row("SELECT min(step) FROM records WHERE harness = %s AND kind = 'step'", (harness,))
+            if oldest is not None and 0 < step < oldest:
+                raise pruned(name, step, oldest)
             return find_state(db, harness, step)
 
         return self.read(work, whole=True)

@@ -225,6 +225,7 @@ CREATE TABLE seals (
     hash text NOT NULL,
     marks bytea NOT NULL
 );
+CREATE INDEX prunings ON seals (position) WHERE substr(notes, 1, 15) = '[["",["pruned",';
 CREATE TABLE unsealed (
     of_table text NOT NULL,
     key text NOT NULL

@@ -14,8 +14,8 @@ from __future__ import annotations
 import json
 import struct
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
@@ -40,7 +40,8 @@ _BYTES = 4_000_000
 """Limits on the records, and on their bytes, that are hashed at a time."""
 _KEYS = 10_000
 
-SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ"
+_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ"
+_ALONE = "LOCK TABLE seals IN EXCLUSIVE MODE"
 _HOLD = "SELECT pg_try_advisory_lock(hashtext('orchestrator seals'), hashtext(%s))"
 _LAST = "SELECT position, last_seq, hash FROM seals ORDER BY position DESC LIMIT 1"
 _INSERT = "INSERT INTO seals (position, first_seq, last_seq, notes, hash, marks) VALUES (%s, %s, %s, %s, %s, %s)"
@@ -201,13 +202,17 @@ def seal_anew(db: Database, version: int) -> None:
         newest = append_seal(db, [])
 
 
-def seal_new(db: Database) -> Noted | None:
-    """Write one seal over what is new; return it, or None if there was nothing.
+@contextmanager
+def sealing(db: Database) -> Generator[None]:
+    """Begin a transaction that writes a seal, as of a moment after any other such transaction."""
+    with db.transaction(_SNAPSHOT):
+        db.execute(_ALONE)  # It takes no snapshot: that comes with the next statement.
+        yield
 
-    Raises:
-        psycopg.errors.SerializationFailure, psycopg.errors.UniqueViolation: another program seals at the same time.
-    """
-    with db.transaction(SNAPSHOT):
+
+def seal_new(db: Database) -> Noted | None:
+    """Write one seal over what is new; return it, or None if there was nothing."""
+    with sealing(db):
         notes = [*changed_rows(db, db.rows("DELETE FROM unsealed RETURNING of_table, key"))]
         return append_seal(db, notes)
 

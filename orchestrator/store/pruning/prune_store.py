@@ -101,13 +101,13 @@ def prune(path: str | Path, rule: Rule, names: Collection[str] = (), *, by: str,
     store = Path(path).resolve()
     with closing(open_writer(store, busy_s)) as db:
         db.execute(f"PRAGMA busy_timeout = {int(busy_s * 1000)}")
-        with _explain_errors(path):
+        with explain_errors(path):
             return _Pruner(db, store, plan, by).run(rule)
 
 
 def _look(path: str | Path, rule: Rule, names: Collection[str]) -> tuple[Plan, Pruned]:
     """Return the plan and what it would remove, with every record checked against its seal."""
-    with closing(open_reader(Path(path).resolve())) as db, _explain_errors(path):
+    with closing(open_reader(Path(path).resolve())) as db, explain_errors(path):
         db.execute("BEGIN")
         plan, base, latest = read_plan(db, rule, names), read_base(db), Latest()
         would = Pruned(plan.floors, base)
@@ -135,7 +135,7 @@ def _count_files(pruned: Pruned, files: Sequence[tuple[Path, int]]) -> None:
 
 
 @contextmanager
-def _explain_errors(path: str | Path) -> Generator[None]:
+def explain_errors(path: str | Path) -> Generator[None]:
     """Convert errors of an unusable file, or of values that no program wrote, into messages with a remedy."""
     with translated(str(path)):
         try:
@@ -145,6 +145,13 @@ def _explain_errors(path: str | Path) -> Generator[None]:
                 f"{path} contains something that was not written by a program: {error}; run `orchestrator verify` to see "
                 "more, and restore the store from a copy"
             ) from error
+
+
+def statement(rule: Rule, plan: Plan, by: str) -> str:
+    """Return the body of the record that says who prunes what."""
+    rules = {"keep": rule.keep, "since_us": rule.since_us, "context": rule.context}
+    first = {floor.harness: floor.first for floor in plan.floors if floor.goes}
+    return encode({"by": by, **{name: value for name, value in rules.items() if value is not None}, "first": first})
 
 
 class _Pruner:
@@ -214,12 +221,10 @@ class _Pruner:
 
     def _say(self, rule: Rule) -> None:
         """Record who prunes what, with every step indexed."""
-        for statement in INDEX_NEW:
-            self._db.execute(statement)
+        for index in INDEX_NEW:
+            self._db.execute(index)
         self._db.execute("UPDATE meta SET indexed_seq = (SELECT max(seq) FROM records)")
-        rules = {"keep": rule.keep, "since_us": rule.since_us, "context": rule.context}
-        first = {floor.harness: floor.first for floor in self._plan.floors if floor.goes}
-        said = encode({"by": self._by, **{name: value for name, value in rules.items() if value is not None}, "first": first})
+        said = statement(rule, self._plan, self._by)
         self._db.execute(
             "INSERT INTO records (harness, epoch, attempt, step, time_us, body, kind) VALUES (0, 0, 0, 0, ?, ?, 'pruned')",
             (now_us(), said),

@@ -87,12 +87,17 @@ class Latest:
 
     places: dict[Place, tuple[int, str | None]] = field(factory=dict[Place, tuple[int, str | None]])
     by_seal: dict[int, set[Place]] = field(factory=dict[int, set[Place]])
-    _position: int = 0
+    position: int = 0
+    """Position of the last seal that was read."""
 
     def read(self, db: sqlite3.Connection) -> None:
         """Read the seals that are new since the last time."""
-        for position, text in db.execute(_NOTES, (self._position,)):
-            self._position = position
+        self.add(db.execute(_NOTES, (self.position,)))
+
+    def add(self, seals: Iterable[tuple[int, str]]) -> None:
+        """Take in the position and the notes of new seals, in order."""
+        for position, text in seals:
+            self.position = position
             for table, key, hash in json.loads(text or "[]"):
                 if table:
                     self._note((table, tuple(key)), position, hash)

@@ -133,13 +133,16 @@ def copy_step(row: StepRow) -> StepRow:
     return row._replace(body=encode({name: value for name, value in body.items() if name != "consumed"}))
 
 
-def rows_of(fork: Fork, read: Callable[[int, int], Sequence[StepRow]]) -> Iterator[StepRow]:
+def rows_of(fork: Fork, read: Callable[[int, int], Sequence[StepRow]], oldest: int = 1) -> Iterator[StepRow]:
     """Yield the copies of the steps.
+
+    Args:
+        oldest: the first step that there is; earlier ones were pruned.
 
     Raises:
         StoreCorrupt: one of them is missing.
     """
-    after = 0
+    after = oldest - 1
     while after < fork.step:
         page = read(after, min(_PAGE, fork.step - after))
         if not page or page[0].step != after + 1:

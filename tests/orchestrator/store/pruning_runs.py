@@ -18,7 +18,7 @@ from harnesses.effects.approval import Action, request_of
 from harnesses.effects.effect import EffectOutcome
 from orchestrator import events
 from orchestrator.lifecycle import Status
-from orchestrator.store import SqliteReader, SqliteStore
+from orchestrator.store import PostgresStore, SqliteReader, SqliteStore
 from orchestrator.store.conformance import TIME_US, claim, event_row, intent_row, step_row
 from orchestrator.store.conformance.conformance_tools import attached_row, do, outcome_row, output_row
 from orchestrator.store.integrity.chain_head import head_path
@@ -53,7 +53,7 @@ def make_run(path: Path, chance: Random, moves: int, *, closed: bool = True) -> 
             copy_store(live, path)
 
 
-def go_on(store: SqliteStore, chance: Random, moves: int, *names: str) -> dict[str, Life]:
+def go_on(store: SqliteStore | PostgresStore, chance: Random, moves: int, *names: str) -> dict[str, Life]:
     """Take the three harnesses up, and others by name, and make so many moves with them."""
     lives: dict[str, Life] = {}
     for name in (*NAMES, *names):
@@ -65,7 +65,7 @@ def go_on(store: SqliteStore, chance: Random, moves: int, *names: str) -> dict[s
     return lives
 
 
-def move(store: SqliteStore, life: Life, chance: Random) -> None:
+def move(store: SqliteStore | PostgresStore, life: Life, chance: Random) -> None:
     """Make one move by chance."""
     claimed, making, now = life.claimed, life.step + 1, TIME_US + life.step + 1
     match chance.choices(range(8), [20, 4, 3, 2, 2, 1, 1, 1])[0]:
@@ -93,7 +93,7 @@ def move(store: SqliteStore, life: Life, chance: Random) -> None:
             do(store, event_row(claimed, events.Started(life.step), Status.RUNNING, step=life.step))
 
 
-def _step(store: SqliteStore, life: Life, chance: Random) -> None:
+def _step(store: SqliteStore | PostgresStore, life: Life, chance: Random) -> None:
     life.step += 1
     saved = f'{{"total":{life.step}}}' if chance.randrange(5) == 0 else None
     used = [ConsumedRow(life.inbox.pop(0), life.claimed.harness, life.step)] if life.inbox and chance.randrange(2) else []
@@ -101,7 +101,7 @@ def _step(store: SqliteStore, life: Life, chance: Random) -> None:
     store.commit([step_row(life.claimed, life.step, state=saved)], effects=notes, consumed=used)
 
 
-def _effect(store: SqliteStore, life: Life, chance: Random) -> None:
+def _effect(store: SqliteStore | PostgresStore, life: Life, chance: Random) -> None:
     key = f"act-{chance.randrange(3)}"
     rows = [intent_row(life.claimed, life.step + 1, key, 1)]
     if chance.randrange(3):
@@ -109,7 +109,7 @@ def _effect(store: SqliteStore, life: Life, chance: Random) -> None:
     store.commit([], effects=rows)
 
 
-def _approval(store: SqliteStore, life: Life, chance: Random) -> None:
+def _approval(store: SqliteStore | PostgresStore, life: Life, chance: Random) -> None:
     claimed, making, life.asked = life.claimed, life.step + 1, life.asked + 1
     action = Action("publish", "push it", {"to": life.asked}, expires_s=3600)
     id = f"{claimed.harness}-{claimed.epoch}-{life.asked}"
