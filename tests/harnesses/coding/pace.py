@@ -1,20 +1,24 @@
-"""Measures how long a coding harness takes beside its agent: h11 from PyPI, with two planted mistakes and a scripted agent.
+"""Measures a coding harness beside its agent, on libraries from PyPI with planted mistakes that a scripted agent corrects.
 
-`python -m tests.harnesses.coding.pace [FOLDER]`, where FOLDER holds h11's unpacked source distribution; else it is fetched.
+`python -m tests.harnesses.coding.pace [FOLDER] [--only h11]`, where FOLDER holds the unpacked source distributions; else they
+are fetched. tomli's has no tests: those of the standard library's `tomllib`, which are the same, are used.
 """
 
 from __future__ import annotations
 
+import argparse
 import resource
+import shutil
 import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import trio
+from attrs import field, frozen
 
 from harnesses.coding import CodingHarness, FailingTests
 from harnesses.features import FailFast, RunPolicy
@@ -22,64 +26,134 @@ from harnesses.features.feature_record import Assignment
 from harnesses.features.health_checks import NoHealthCheck
 from orchestrator.testing import run_to_end
 from tests.harnesses.coding.coding_parts import agent
-from tests.harnesses.coding.git_repositories import make_repository
+from tests.harnesses.coding.git_repositories import git
 
-MISTAKES = (
-    ("h11/_headers.py", "    out: List[bytes] = []\n", "    raise NotImplementedError\n    out: List[bytes] = []\n"),
-    (
-        "h11/_receivebuffer.py",
-        "        if self._data[:1] ==",
-        "        raise NotImplementedError\n        if self._data[:1] ==",
+_ENV = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+
+
+@frozen
+class Library:
+    """A library, and where its mistakes are planted."""
+
+    name: str
+    version: str
+    tests: str
+    """Where its tests are."""
+    kept: tuple[str, ...]
+    """What of its source distribution is in the repository."""
+    mistakes: tuple[tuple[str, str, str], ...]
+    """Files, and what is right and wrong in them."""
+    turns: list[str] = field(factory=list[str])
+    """Features for which the agent was asked."""
+
+    def plant(self, source: Path, work: Path) -> None:
+        """Copy the library to `work` with its mistakes."""
+        for name in self.kept:
+            (shutil.copytree if (source / name).is_dir() else shutil.copy)(source / name, work / name)
+        if self.name == "tomli":
+            _copy_tests_of_tomllib(work / "tests")
+        (work / "pytest.ini").write_text(f"[pytest]\ntestpaths = {self.tests}\npythonpath = . src\n")
+        for path, right, wrong in self.mistakes:
+            text = (work / path).read_text()
+            assert right in text, (path, right)
+            (work / path).write_text(text.replace(right, wrong, 1))
+
+    def correct(self, asked: Assignment, tree: Path) -> None:
+        """Correct the first file that still has a mistake; one more with each try."""
+        self.turns.append(asked.feature.id)
+        left = asked.turn
+        for file in dict.fromkeys(path for path, _, _ in self.mistakes):
+            source = corrected = (tree / file).read_text()
+            for path, right, wrong in self.mistakes:
+                corrected = corrected.replace(wrong, right, 1) if path == file else corrected
+            if corrected != source and left:
+                left -= 1
+                (tree / file).write_text(corrected)
+
+
+def _raises(right: str) -> tuple[str, str]:
+    """Return a line, and the line behind one that fails."""
+    indent = right[: len(right) - len(right.lstrip())]
+    return right, f"{indent}raise NotImplementedError\n{right}"
+
+
+LIBRARIES = (
+    Library(
+        "outcome",
+        "1.3.0.post0",
+        "tests/test_sync.py",
+        ("src", "tests"),
+        (
+            ("src/outcome/_impl.py", "        return self.value\n", "        return None\n"),
+            ("src/outcome/_impl.py", "gen.throw(self.error)", "gen.send(self.error)"),
+            ("src/outcome/_util.py", *_raises("    tb = exc.__traceback__\n")),
+        ),
+    ),
+    Library(
+        "h11",
+        "0.16.0",
+        "h11/tests",
+        ("h11",),
+        (
+            ("h11/_headers.py", *_raises("    out: List[bytes] = []\n")),
+            ("h11/_receivebuffer.py", *_raises("        if self._data[:1] ==")),
+        ),
+    ),
+    Library(
+        "tomli",
+        "2.2.1",
+        "tests",
+        ("src",),
+        (
+            ("src/tomli/_re.py", "timedelta(", "timedelta(hours=1) + timedelta("),
+            ("src/tomli/_parser.py", 'TOMLDecodeError("Unclosed array", src, pos)', 'KeyError("Unclosed array")'),
+            ("src/tomli/_parser.py", 'raise TOMLDecodeError("Invalid value", src, pos)', "return pos + 1, None"),
+        ),
     ),
 )
-"""Files, and what is right and wrong in them."""
 
 
-def planted(source: Path) -> dict[str, str]:
-    """Return the files of h11 with its mistakes."""
-    files = {str(path.relative_to(source)): path.read_text() for path in sorted(source.glob("h11/**/*")) if path.is_file()}
-    files["pytest.ini"] = "[pytest]\ntestpaths = h11/tests\n"
-    for path, right, wrong in MISTAKES:
-        assert right in files[path], (path, right)
-        files[path] = files[path].replace(right, wrong, 1)
-    return files
+def _copy_tests_of_tomllib(place: Path) -> None:
+    import test.test_tomllib as found
+
+    shutil.copytree(Path(found.__file__ or "").parent, place, ignore=shutil.ignore_patterns("__pycache__"))
+    (place / "__init__.py").write_text("import tomli as tomllib\n")
+    # The only one that is about the name of the module.
+    errors = (place / "test_error.py").read_text()
+    (place / "test_error.py").write_text(errors.replace("def test_module_name", "def about_module_name"))
 
 
-def correct(asked: Assignment, tree: Path) -> None:
-    """Correct the first mistake file that is still there."""
-    for path in dict.fromkeys(path for path, _, _ in MISTAKES):
-        source = (tree / path).read_text()
-        corrected = source
-        for at, right, wrong in MISTAKES:
-            corrected = corrected.replace(wrong, right) if at == path else corrected
-        if corrected != source:
-            turns.append(asked.feature.id)
-            (tree / path).write_text(corrected)
-            return
-
-
-turns = list[str]()
-
-
-async def measure(source: Path, folder: Path) -> None:
-    """Run the harness once, and print what it took."""
-    user, env = make_repository(folder / "user.git", planted(source), bare=True), {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    suite = _seconds(lambda: subprocess.run([sys.executable, "-m", "pytest", "-q", source], capture_output=True, check=False))
+async def measure(library: Library, source: Path, folder: Path) -> bool:
+    """Run the harness once, and print what it took; return whether everything passes."""
+    work, user = folder / "work", folder / "user.git"
+    work.mkdir()
+    library.plant(source, work)
+    git(work, "init", "--quiet", "--initial-branch=main")
+    git(work, "add", "--all", "--force")
+    git(work, "commit", "--quiet", "--message=Begin")
+    git(work, "clone", "--quiet", "--bare", work, user)
+    suite = _seconds(
+        lambda: subprocess.run([sys.executable, "-m", "pytest", "-q"], cwd=work, capture_output=True, check=False)
+    )
     lenient = FailFast(on_validation_failure=False)
     policy = RunPolicy(mode="unlimited_batch", max_turns_per_feature=2, max_retries_per_feature=1, fail_fast=lenient)
-    harness = CodingHarness(
-        user, agent(correct), FailingTests(env=env), policy=policy, workspace=folder / "space", health_check=NoHealthCheck()
-    )
+    place, health = folder / "space", NoHealthCheck()
+    sources = FailingTests(env=_ENV)
+    harness = CodingHarness(user, agent(library.correct), sources, policy=policy, workspace=place, health_check=health)
     began, before = time.monotonic(), _used()
     end = await run_to_end(harness)
     wall, cpu = time.monotonic() - began, _used() - before
-    passed = sum(one.passes for one in harness.state.features)
-    steps = len(end.steps)
-    print(f"{end.outcome.kind}: {passed} of {len(harness.state.features)} features, {len(turns)} agent turns, {steps} steps")
+    passed, steps = sum(one.passes for one in harness.state.features), len(end.steps)
+    tries = sum(one.tries for one in harness.state.standings)
     print(
-        f"one run of the suite: {suite[0]:.1f} s ({suite[1]:.1f} s of processors); "
-        f"in all: {wall:.1f} s ({cpu:.1f} s of processors)"
+        f"{library.name} {library.version}: {end.outcome.kind}, {passed} of {len(harness.state.features)} features, "
+        f"{len(library.turns)} agent turns, {tries} tries, {steps} steps"
     )
+    print(f"  one run of the suite {suite[0]:.1f} s ({suite[1]:.1f} s of processors); in all {wall:.1f} s ({cpu:.1f} s)")
+    for line in git(user, "log", "--first-parent", "--reverse", "--format=%h %s", "main").splitlines()[1:]:
+        print(f"  {line}", flush=True)
+    same = all((work / path).read_text() != git(user, "show", f"main:{path}") for path, _, _ in library.mistakes)
+    return end.outcome.kind == "completed" and same
 
 
 def _seconds(run: Callable[[], object]) -> tuple[float, float]:
@@ -93,30 +167,29 @@ def _used() -> float:
     return sum(one.ru_utime + one.ru_stime for one in both)
 
 
-def main() -> None:
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        if sys.argv[1:]:
-            source = Path(sys.argv[1])
-        else:
-            fetch = [
-                sys.executable,
-                "-m",
-                "pip",
-                "download",
-                "-q",
-                "--no-deps",
-                "--no-binary",
-                ":all:",
-                "h11==0.16.0",
-                "-d",
-                name,
-            ]
-            subprocess.run(fetch, check=True, timeout=120)
-            with tarfile.open(next(folder.glob("h11*.tar.gz"))) as packed:
-                packed.extractall(folder, filter="data")
-            source = next(path for path in folder.glob("h11*") if path.is_dir())
-        trio.run(measure, source, folder)
+def fetch(library: Library, folder: Path) -> None:
+    """Unpack a library's source distribution into a folder."""
+    pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:", "-d", str(folder)]
+    subprocess.run([*pip, f"{library.name}=={library.version}"], check=True, timeout=120)
+    with tarfile.open(folder / f"{library.name}-{library.version}.tar.gz") as packed:
+        packed.extractall(folder, filter="data")
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.harnesses.coding.pace", description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path)
+    parser.add_argument("--only", default="", help="the name of one library")
+    asked, well = parser.parse_args(words), True
+    for library in LIBRARIES:
+        if asked.only in ("", library.name):
+            with TemporaryDirectory() as name:
+                folder = Path(name)
+                if asked.folder is None:
+                    fetch(library, folder)
+                source = (asked.folder or folder) / f"{library.name}-{library.version}"
+                well = trio.run(measure, library, source, folder) and well
+    if not well:
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":
