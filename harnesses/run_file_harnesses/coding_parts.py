@@ -2,7 +2,7 @@
 
     agent      model = "anthropic:claude-…"              and the keys of `model_agent_table`
                command = ["my-agent", "{prompt}"]        and the arguments of `CommandAgent`
-               dialect = "claude_code"                   or codex, aider; or a table with `name` and the dialect's arguments
+               dialect = "claude_code"                   or codex, aider, …; or a table with `name` and the dialect's arguments
                scripted = "attempts.toml"                a file of scripted attempts
                function = "module:name"                  Python code, with `arguments`; allowed for all parts below too
     features   "TODO.md"                                 a file in the repository, or an absolute path
@@ -36,6 +36,7 @@ from harnesses.agents import (
     aider,
     claude_code,
     codex,
+    cursor,
     gemini,
     opencode,
     read_attempts,
@@ -73,6 +74,7 @@ Validator: TypeAlias = OutcomeValidator[Candidate]
 _DIALECTS: Mapping[str, Callable[..., Dialect]] = {
     "claude_code": claude_code,
     "codex": codex,
+    "cursor": cursor,
     "gemini": gemini,
     "opencode": opencode,
     "aider": aider,

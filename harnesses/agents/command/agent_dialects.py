@@ -32,6 +32,7 @@ from harnesses.agents.command.agent_output import PlainReading, Reading
 from harnesses.agents.command.aider_output import AiderReading
 from harnesses.agents.command.claude_code_output import ClaudeCodeReading
 from harnesses.agents.command.codex_output import CodexReading
+from harnesses.agents.command.cursor_output import CursorReading
 from harnesses.agents.command.gemini_output import GeminiReading
 from harnesses.agents.command.opencode_output import OpenCodeReading
 from harnesses.files.state_folder import state_folder
@@ -220,6 +221,31 @@ def gemini(arguments: Sequence[str] = (), *, program: str = "gemini", approval_m
         secrets=("GEMINI_", "GOOGLE_"),
         # It does nothing in a directory that is not trusted, and nobody is there to be asked.
         env={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
+    )
+
+
+def cursor(arguments: Sequence[str] = (), *, program: str = "cursor-agent", force: bool = False) -> Dialect:
+    """Return the dialect of Cursor's agent, which reports no usage. Made from its documentation, not tried with the program.
+
+    Args:
+        arguments: extra command-line arguments, such as `["--model", "gpt-5"]`.
+        force: whether it does what would need approval; otherwise it edits files in its directory, and runs commands that
+            its settings allow. Use it only in a sandbox.
+
+    Sources: https://cursor.com/docs/cli/reference/output-format, https://cursor.com/docs/cli/headless.
+    """
+    _check("cursor", program, arguments)
+    check("cursor", "force", force, FLAG)
+    speaks = (program, "--print", "--output-format", "stream-json", *(("--force",) if force else ()), *arguments)
+    return Dialect(
+        name="cursor",
+        command=speaks,
+        resume=(*speaks, "--resume", "{session}"),
+        prompt=PromptBy.ARGUMENT,
+        reading=CursorReading,
+        keeps=_KEEPS["cursor-agent"],
+        network=True,
+        secrets=("CURSOR_",),
     )
 
 

@@ -14,6 +14,7 @@ from harnesses.agents.command.agent_output import EventReading, Reading
 from harnesses.agents.command.aider_output import AiderReading
 from harnesses.agents.command.claude_code_output import ClaudeCodeReading
 from harnesses.agents.command.codex_output import CodexReading
+from harnesses.agents.command.cursor_output import CursorReading
 from harnesses.agents.command.gemini_output import GeminiReading
 from harnesses.agents.command.opencode_output import OpenCodeReading
 from harnesses.agents.command.stream_counts import Deeds, counter_for
@@ -74,6 +75,20 @@ GEMINI = [  # Gemini CLI 0.61.0
     '{"type":"result","timestamp":"2026-11-24T10:39:10.054Z","status":"success","stats":{"total_tokens":1960,'
     '"input_tokens":1900,"output_tokens":47,"cached":5,"input":1895,"duration_ms":430,"tool_calls":1}}',
 ]
+CURSOR = [  # as documented, July 2026
+    '{"type":"system","subtype":"init","apiKeySource":"login","cwd":"/w","session_id":"c6b6","model":"GPT-5",'
+    '"permissionMode":"default"}',
+    '{"type":"user","message":{"role":"user","content":[{"type":"text","text":"greet"}]},"session_id":"c6b6"}',
+    '{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"I write it."}]},"session_id":"c6b6"}',
+    '{"type":"tool_call","subtype":"started","call_id":"t1","tool_call":{"writeToolCall":{"args":{"path":"a"}}}}',
+    '{"type":"tool_call","subtype":"completed","call_id":"t1","tool_call":{"writeToolCall":{"args":{"path":"a"},'
+    '"result":{"success":{"path":"/w/a","linesCreated":1,"fileSize":6}}}}}',
+    '{"type":"tool_call","subtype":"started","call_id":"t2","tool_call":{"function":{"name":"look","arguments":"{}"}}}',
+    '{"type":"tool_call","subtype":"completed","call_id":"t2","tool_call":{"function":{"name":"look","arguments":"{}",'
+    '"result":{"rejected":{"reason":"not allowed"}}}}}',
+    '{"type":"result","subtype":"success","duration_ms":5,"duration_api_ms":5,"is_error":false,"result":"I write it.",'
+    '"session_id":"c6b6","request_id":"r1"}',
+]
 OPENCODE = [  # OpenCode 1.18.33
     '{"type":"step_start","sessionID":"ses_1","part":{"id":"prt_1","messageID":"msg_1","type":"step-start"}}',
     '{"type":"reasoning","sessionID":"ses_1","part":{"id":"prt_2","type":"reasoning","text":"Let me think."}}',
@@ -129,6 +144,12 @@ def read(reading: Any, lines: list[str]) -> list[str]:
             GEMINI,
             "text_delta I write|text_delta it.|message_complete I write it.|tool_started write_file|"
             "tool_finished no such folder",
+        ),
+        (
+            CursorReading,
+            CURSOR,
+            "text_delta I write it.|message_complete I write it.|tool_started write|tool_finished write|tool_started look|"
+            'tool_finished rejected: {"reason": "not allowed"}',
         ),
         (
             OpenCodeReading,
