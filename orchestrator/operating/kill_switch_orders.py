@@ -27,6 +27,7 @@ from orchestrator.text.terminal_text import one_line
 
 _BUSY_S = 2.0
 """Seconds that recording waits for a locked store: short, because the kill switch is on already."""
+_UNKNOWN = "knows no harness {name!r} yet, so this is not recorded; it counts when one is started"
 
 
 @frozen
@@ -44,15 +45,19 @@ class SwitchTurned:
     warnings: tuple[str, ...] = field(default=())
 
 
-def turn(store: str, name: str | None, *, on: bool, reason: str, by: str | None = None) -> SwitchTurned:
+def turn(
+    store: str, name: str | None, *, on: bool, reason: str, by: str | None = None, is_ahead: bool = False
+) -> SwitchTurned:
     """Put a kill switch on or take it off, then record it; one that is as it is to be is left so.
 
     Args:
         name: of a harness; None for all.
         by: who does; None for the user of this process.
+        is_ahead: whether it may be put on for a harness that the store does not know yet.
 
     Raises:
         UsageError: the name cannot be one, or the kill switch cannot be put on or taken off.
+        UnknownHarness: the store has other harnesses, none of that name; the kill switch is as before.
     """
     if name is not None:
         check_name(name)
@@ -67,8 +72,14 @@ def turn(store: str, name: str | None, *, on: bool, reason: str, by: str | None 
     else:
         return SwitchTurned(target, on, before)
     if not changed:
-        return SwitchTurned(target, on, {})
-    seq, warnings = _record(store, name or "", {"on": on, "reason": reason, "by": said["by"]})
+        return SwitchTurned(target, on, {}, warnings=tuple(_still_on(switch, on, target)))
+    try:
+        seq, warnings = _record(store, name or "", {"on": on, "reason": reason, "by": said["by"]})
+    except UnknownHarness as error:
+        seq, warnings = None, (f"{shown_place(store)} {_UNKNOWN.format(name=name)}",)
+        if on and before is None and not is_ahead:
+            switch.take_off(target)
+            raise UnknownHarness(f"{error}; with --ahead the kill switch counts once it is started") from error
     return SwitchTurned(target, on, said, changed, seq, (*warnings, *_still_on(switch, on, target)))
 
 
@@ -82,16 +93,18 @@ def _put_on(switch: KillSwitch, target: str, said: Mapping[str, str]) -> None:
 
 
 def _record(store: str, name: str, body: Mapping[str, Any]) -> tuple[int | None, tuple[str, ...]]:
-    """Return the `seq` of the record, or why there is none."""
+    """Return the `seq` of the record, or why there is none.
+
+    Raises:
+        UnknownHarness: the store has no harness of that name.
+    """
     if not Path(store).exists():
         text = "is not there: the kill switch holds for a program that runs on that path; if it is another, check --store"
         return None, (f"{shown_place(store)} {text}",)
     try:
         return commit(store, Remark(name, "latch", encode(body), now_us()), busy_s=_BUSY_S), ()
     except UnknownHarness:
-        return None, (
-            f"{shown_place(store)} knows no harness {name!r} yet, so this is not recorded; it counts when one is started",
-        )
+        raise
     except OrchestratorError as error:
         return None, (f"this is not recorded, but counts all the same: {error}",)
 

@@ -30,6 +30,7 @@ def kill_switch(
     *,
     harness: Annotated[str | None, Parameter(metavar="NAME")] = None,
     reason: Words = "",
+    ahead: bool = False,
     common: Common = USUAL,
 ) -> int:
     """Stop all effects, let them begin again, or show both.
@@ -45,11 +46,12 @@ def kill_switch(
         what: turn it on or off (default: show which are on)
         harness: only this harness (default: all)
         reason: why; shown to whoever is stopped by it
+        ahead: also for a harness that the store does not know yet, so that it is on when that is started
     """
     store = common.store_path
     if what is None:
-        return _show_kill_switches(store, has_options=bool(reason or harness), as_json=common.json)
-    done = turn(store, harness, on=what == "on", reason=reason)
+        return _show_kill_switches(store, has_options=bool(reason or harness or ahead), as_json=common.json)
+    done = turn(store, harness, on=what == "on", reason=reason, is_ahead=ahead)
     if common.json:
         print_all([json_line(switch_fields(done))])
     for text in (sentence(done), *done.warnings):

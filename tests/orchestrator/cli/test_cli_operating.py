@@ -245,16 +245,23 @@ def test_a_latch_blocks_what_does_effects_in_a_live_run_and_is_lifted(command: C
 
 
 def test_a_latch_of_one_harness_may_come_before_it_is_started(command: Command) -> None:
-    early, known, again, off = command.each(
-        ["latch", "on", "--harness", "acting"],
+    wrong, none, early, known, again, off, all_off = command.each(
+        ["latch", "on", "--harness", "unsre"],
+        ["latch"],
+        ["latch", "on", "--harness", "acting", "--ahead"],
         ["latch", "on", "--harness", "unsure", "--reason", "x"],
         ["latch", "on", "--harness", "unsure", "--reason", "x"],
         ["latch", "off", "--harness", "unsure"],
+        ["latch", "off"],
     )
     run_file(command, "Acting")
     run = command("run", "run.toml")
 
-    assert [done.code for done in (early, known, again, off)] == [0, 0, 0, 0]
+    assert (wrong.code, wrong.err.count("\n")) == (2, 1)
+    assert wrong.err.startswith("orchestrator: no harness 'unsre' in run.db: ")
+    assert none.err == "no kill switch is on beside run.db\n"
+    assert [done.code for done in (early, known, again, off, all_off)] == [0, 0, 0, 0, 0]
+    assert "the kill switch for acting is still on; `orchestrator kill-switch off --harness acting`" in all_off.err
     assert "run.db knows no harness 'acting' yet, so this is not recorded; it counts when one is started" in early.err
     assert again.err == "the kill switch was on for unsure already\n"
     assert "the kill switch for acting is still on; `orchestrator kill-switch off --harness acting` lifts it" in off.err
