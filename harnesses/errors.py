@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 
@@ -201,9 +201,26 @@ def one_of(names: Iterable[object], none: str) -> str:
     return f"expected one of {known}" if known else none
 
 
-def near(word: object, known: Iterable[str]) -> str:
+def near(word: object, known: Iterable[str], synonyms: Mapping[str, str] | None = None) -> str:
     """Return `; did you mean …?` with the most similar known word, as the end of a message; empty if none is similar."""
+    found = nearest(word, known, synonyms)
+    return "" if found is None else f"; did you mean {found!r}?"
+
+
+def nearest(word: object, known: Iterable[str], synonyms: Mapping[str, str] | None = None) -> str | None:
+    """Return the most similar known word, whatever its case and its hyphens; None if none is similar.
+
+    Args:
+        synonyms: known words by others that are not like them, in lower case and with `_`.
+    """
     from difflib import get_close_matches
 
-    found = get_close_matches(str(word)[:100], list(known), 1)
-    return f"; did you mean {found[0]!r}?" if found else ""
+    plain, words = _plain(str(word)[:100]), {_plain(one): one for one in known}
+    if synonyms and plain in synonyms:
+        return synonyms[plain]
+    found = get_close_matches(plain, [*words], 1)
+    return words[found[0]] if found else None
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace("-", "_").replace(" ", "_")

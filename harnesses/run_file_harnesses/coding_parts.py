@@ -48,8 +48,8 @@ from harnesses.coding.pull_request import PullRequest
 from harnesses.coding.sources import FailingTests, FeatureFile
 from harnesses.coding.sources.feature_entries import check_ids, check_order, entry_of
 from harnesses.coding.sources.feature_files import FeatureSource
-from harnesses.coding.sources.problems import meant
 from harnesses.coding.validators import Command, OnlyTouches, PytestNodes, SuiteKept, TestsKept
+from harnesses.errors import near
 from harnesses.features.feature import Feature
 from harnesses.features.feature_record import InitPlan, InitStep, Shell
 from harnesses.features.feature_validators import OutcomeValidator, accept_all, all_of
@@ -105,7 +105,7 @@ def read_dialect(value: object, where: str, problems: TableProblems) -> Dialect 
     table = dict(cast(Mapping[str, object], value)) if isinstance(value, Mapping) else {"name": value}
     name = str(table.pop("name", "")).replace("-", "_")
     if name not in _DIALECTS:
-        way_out = meant(name, _DIALECTS) or "; correct it"
+        way_out = near(name, _DIALECTS) or "; correct it"
         problems.add(where, f"expected one of {', '.join(_DIALECTS)}, was {name!r}{way_out}")
         return None
     readers = {"arguments": _TEXTS, "histories": reader_of(str)}

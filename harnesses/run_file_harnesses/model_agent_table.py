@@ -33,9 +33,9 @@ from harnesses.agents.tools.coding_tools import coding_tools
 from harnesses.agents.tools.mcp_server import McpServer
 from harnesses.agents.tools.tool_policy import ToolPolicy
 from harnesses.budgets.budget import Budget
-from harnesses.coding.sources.problems import meant
 from harnesses.diagnostics.extras import install_command
 from harnesses.diagnostics.object_reference import load_object
+from harnesses.errors import near
 from harnesses.run_file_harnesses.table_arguments import (
     FUNCTION,
     Kind,
@@ -97,7 +97,7 @@ def _read_tools(value: object, where: str, problems: TableProblems) -> list[AnyT
             if one in TOOLS:
                 found += TOOLS[one]()
             else:
-                way_out = meant(one, TOOLS) or "; correct it"
+                way_out = near(one, TOOLS) or "; correct it"
                 problems.add(where, f"expected some of {', '.join(TOOLS)}, got {one!r:.100}{way_out}")
         elif isinstance(one, Mapping) and "function" in one:
             made = FUNCTION.read_table("function", cast(Mapping[str, object], one), f"{where} {number}", problems)

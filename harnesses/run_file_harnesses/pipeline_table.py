@@ -29,7 +29,7 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from harnesses.coding.sources.problems import meant
+from harnesses.errors import near
 from harnesses.governance.evidence.evidence_ledger import Grade, grade_of
 from harnesses.governance.evidence.evidence_policy import EvidencePolicy
 from harnesses.governance.limits.guardrails import Guardrails
@@ -116,7 +116,7 @@ def _read_named(known: Mapping[str, object], read: Reader, value: object, where:
     if not isinstance(value, str):
         return read_list(read, value, where, problems)
     if value not in known:
-        way_out = meant(value, known) or "; choose one, or write a list of tables"
+        way_out = near(value, known) or "; choose one, or write a list of tables"
         problems.add(where, f"expected one of {', '.join(known)}, got {value!r:.100}{way_out}")
         return None
     return known[value]

@@ -18,9 +18,9 @@ import msgspec
 from attrs import frozen
 from msgspec import convert
 
-from harnesses.coding.sources.problems import Problems, meant
+from harnesses.coding.sources.problems import Problems
 from harnesses.diagnostics.object_reference import load_object
-from harnesses.errors import HarnessMisuse, OrchestratorError, one_of
+from harnesses.errors import HarnessMisuse, OrchestratorError, near, one_of
 from harnesses.features.errors import FeatureError
 
 MadeT = TypeVar("MadeT")
@@ -94,7 +94,7 @@ def read_arguments(
     before = len(problems.found)
     for key, value in table.items():
         if key not in known:
-            way_out = _meant_within(key, known) or meant(key, known) or "; correct or remove it"
+            way_out = _meant_within(key, known) or near(key, known) or "; correct or remove it"
             problems.add(where, f"unknown key {key!r}: {one_of((*own, *known), 'none can be given')}{way_out}")
         else:
             read = readers[key] if key in readers else reader_of(known[key][0])

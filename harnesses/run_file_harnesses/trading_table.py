@@ -31,10 +31,9 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from harnesses.coding.sources.problems import meant
 from harnesses.data.environment_variables import from_environment
 from harnesses.diagnostics.object_reference import load_object
-from harnesses.errors import HarnessMisuse
+from harnesses.errors import HarnessMisuse, near
 from harnesses.run_file_harnesses.table_arguments import (
     FUNCTION,
     Kind,
@@ -267,7 +266,7 @@ def _read_strategy(value: object, where: str, problems: TableProblems) -> object
         return read_kind({"function": FUNCTION}, table, where, problems)
     name = table.get("name")
     if not isinstance(name, str) or name not in STRATEGIES:
-        way_out = meant(str(name), STRATEGIES, {"sma_cross": "cross", "ema_cross": "cross"}) or "; choose one"
+        way_out = near(str(name), STRATEGIES, {"sma_cross": "cross", "ema_cross": "cross"}) or "; choose one"
         known = ", ".join(STRATEGIES)
         problems.add(
             where, f"expected the name of one ({known}), or a table with name or function, got {value!r:.100}{way_out}"

@@ -8,10 +8,8 @@ Common options may stand before the verb; a mistake becomes a `UsageError` of on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from functools import partial
 from itertools import islice, pairwise
-from typing import Any
 
 from attrs import frozen
 from cyclopts import App, Argument, Parameter
@@ -24,6 +22,7 @@ from cyclopts.exceptions import (
     UnusedCliTokensError,
 )
 
+from harnesses.errors import nearest
 from orchestrator.cli.verb_table import ALIASES, NAMES, VERBS
 from orchestrator.errors import UsageError
 
@@ -185,5 +184,5 @@ def value_name(argument: Argument) -> str:
 
 
 def _near(word: str, known: Iterable[str]) -> str:
-    found: list[Any] = get_close_matches(word, list(known), 1)
-    return f"; did you mean {found[0]}?" if found else ""
+    found = nearest(word, known)
+    return "" if found is None else f"; did you mean {found}?"

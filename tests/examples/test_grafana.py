@@ -156,3 +156,12 @@ def test_the_queries_of_a_panel_are_told_apart_and_its_variables_are_there() -> 
         assert len(set(letters)) == len(letters)
     assert DASHBOARD["uid"] == "durable-harnesses"
     assert "id" not in DASHBOARD, "one that has an id replaces another dashboard when it is loaded"
+
+
+def test_what_each_worker_tells_of_the_whole_store_is_counted_once() -> None:
+    of_store = re.compile(r"orchestrator_(?:approvals_waiting|messages_waiting|effects_unknown|budget_\w+)")
+    asked = [str(target["expr"]) for _, target in TARGETS] + [rule["expr"] for rule in RULES]
+    before = [text[: match.start()] for text in asked for match in of_store.finditer(text)]
+
+    assert len(before) > 8
+    assert [text[-80:] for text in before if not re.search(r"max by \([a-z, ]+\) \($", text)] == []

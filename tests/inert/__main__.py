@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 import time
-from pathlib import Path
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 
 from tests.inert.payloads import payloads, together
-from tests.inert.proof import Proof, prove
-from tests.orchestrator.web.conftest import open_browser
+from tests.inert.proof import Proof, proof_of
 
 _AT_ONCE = 250
 """Texts of one store: what the surfaces show at once."""
@@ -20,14 +19,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.inert", description=__doc__)
     parser.add_argument("count", nargs="?", type=int, default=10_000)
     parser.add_argument("--each", type=int, default=4, help="payloads of one text (default: 4)")
+    parser.add_argument("--processes", type=int, default=2, help="batches at the same time (default: 2)")
     options = parser.parse_args()
     texts = together(payloads(options.count), options.each)
-    proof, began = Proof(), time.monotonic()
-    with open_browser() as browser:
-        for first in range(0, len(texts), _AT_ONCE):
-            with tempfile.TemporaryDirectory() as folder:
-                prove(texts[first : first + _AT_ONCE], Path(folder), browser, proof)
-            done, active = min(len(texts), first + _AT_ONCE), sum(map(len, proof.active.values()))
+    proof, began, done = Proof(), time.monotonic(), 0
+    with ProcessPoolExecutor(options.processes, get_context("spawn"), max_tasks_per_child=1) as processes:
+        batches = [texts[first : first + _AT_ONCE] for first in range(0, len(texts), _AT_ONCE)]
+        proving = {processes.submit(proof_of, batch): batch for batch in batches}
+        for proved in as_completed(proving):
+            proof.join(proved.result())
+            done, active = done + len(proving[proved]), sum(map(len, proof.active.values()))
             print(f"{done} of {len(texts)} texts, {active} active, {time.monotonic() - began:.0f} s", file=sys.stderr)
     print(f"{'surface':44} {'outputs':>7} {'texts shown':>14} {'active':>6}")
     for surface, outputs in proof.outputs.items():

@@ -217,7 +217,7 @@ async def record(
         async with Orchestrator(path, log=path.with_name("steps.jsonl"), control=True, handle_signals=False) as orchestrator:
             look = watch(path)
             handles = {name: orchestrator.start(make(), name=name, restart="temporary") for name, make in made.items()}
-            with trio.fail_after(60):
+            with trio.fail_after(600):
                 for name, handle in handles.items():
                     if name not in hostile.asking:
                         await handle.wait()

@@ -47,7 +47,7 @@ _OPENED = """
 () => [...document.querySelectorAll("div.step")].every((one) =>
   one.querySelector("button[aria-expanded=true]") === null || one.querySelector("pre") !== null)
 """
-_PATIENCE_MS = 20_000
+_PATIENCE_MS = 60_000
 
 
 class Watched:
@@ -55,6 +55,7 @@ class Watched:
 
     def __init__(self, context: Any, origin: str) -> None:
         self.page, self.problems, self._origin = context.new_page(), list[str](), origin
+        self.page.set_default_timeout(_PATIENCE_MS)
         self.page.on("dialog", self._dismiss)
         self.page.on("popup", partial(self._note, "window"))
         self.page.on("pageerror", partial(self._note, "error"))
@@ -110,7 +111,7 @@ def look(browser: Any, url: str, hostile: Hostile) -> Iterator[tuple[Shown, list
         watched.page.goto(f"{origin}{view}")
         watched.page.locator(drawn).first.wait_for(timeout=_PATIENCE_MS, state="attached")
         watched.page.evaluate(_OPEN)
-        watched.page.wait_for_function(_OPENED)
+        watched.page.wait_for_function(_OPENED, timeout=_PATIENCE_MS)
         found, text = watched.look()
         yield Shown(f"page {'/'.join(part for part in view.split('/') if '-' not in part)}", "", text), found
     watched.page.goto(f"{origin}#/search")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -20,7 +21,7 @@ from tests.inert import page, screen, surfaces
 from tests.inert.checkers import CHECKERS
 from tests.inert.hostile_store import Hostile, record
 from tests.inert.surfaces import Shown
-from tests.orchestrator.web.conftest import TOKEN, serving
+from tests.orchestrator.web.conftest import TOKEN, open_browser, serving
 
 _MARK = re.compile(r"~(\d+)~")
 
@@ -41,6 +42,14 @@ class Proof:
         self.active[shown.surface] += found
         self.shown[shown.surface] |= {int(number) for number in _MARK.findall(shown.text)}
 
+    def join(self, other: Proof) -> None:
+        """Note what another proof has noted."""
+        self.outputs += other.outputs
+        for surface, found in other.active.items():
+            self.active[surface] += found
+        for surface, numbers in other.shown.items():
+            self.shown[surface] |= numbers
+
     @property
     def wrong(self) -> dict[str, list[str]]:
         return {surface: found for surface, found in self.active.items() if found}
@@ -55,6 +64,14 @@ def prove(texts: Sequence[str], folder: Path, browser: Any, proof: Proof, *, is_
     """
     for shown, found in _all(texts, folder, browser, is_short):
         proof.add(shown, found)
+
+
+def proof_of(texts: Sequence[str]) -> Proof:
+    """Put texts through every surface, with a browser and a folder of its own."""
+    proof = Proof()
+    with open_browser() as browser, tempfile.TemporaryDirectory() as folder:
+        prove(texts, Path(folder), browser, proof)
+    return proof
 
 
 def _all(texts: Sequence[str], folder: Path, browser: Any, is_short: bool) -> Iterator[tuple[Shown, list[str]]]:

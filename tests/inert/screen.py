@@ -13,7 +13,7 @@ from tests.inert.checkers import hidden
 from tests.inert.hostile_store import Hostile
 from tests.inert.surfaces import Shown
 
-_TURNS = 300
+_TURNS = 1200
 
 
 def look(hostile: Hostile) -> list[tuple[Shown, list[str]]]:

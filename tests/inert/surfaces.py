@@ -6,11 +6,13 @@ import json
 import re
 import shlex
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import closing, redirect_stderr, redirect_stdout
+from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
+from functools import cache, partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import pytest
 from attrs import frozen
 
 from harnesses.timing.clock import now_us
@@ -19,6 +21,7 @@ from orchestrator.alerts.alert_book import Book, book_path
 from orchestrator.alerts.alert_delivery import MOST, message
 from orchestrator.alerts.alert_facts import Facts
 from orchestrator.alerts.alert_rules import Rule, condition_of
+from orchestrator.analysis import questions
 from orchestrator.analysis.frames.frame_queries import FRAMES
 from orchestrator.cli import main
 from orchestrator.cli.export.export_sheets import SHEETS
@@ -149,6 +152,20 @@ def said(line: str) -> str:
     return out.getvalue()
 
 
+@contextmanager
+def _asked_once(hostile: Hostile) -> Iterator[None]:
+    """Have each question about the store answered once, for all the formats that its answer is written in."""
+    asked = questions.QUESTIONS
+    answered: Any = cache(lambda name: asked[name](run))
+
+    def answer(name: str, other: Any, *about: Any, **kept: Any) -> Any:
+        return asked[name](other, *about, **kept) if about or kept else answered(name)
+
+    with analysis.open(hostile.path) as run, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(questions, "QUESTIONS", {name: partial(answer, name) for name in asked})
+        yield
+
+
 def recorded(hostile: Hostile, is_short: bool) -> Iterator[Shown]:
     """Yield what is shown of a store without a program.
 
@@ -156,6 +173,14 @@ def recorded(hostile: Hostile, is_short: bool) -> Iterator[Shown]:
         is_short: each verb of questions once only, since they are written by the same code.
     """
     yield from _alerts(hostile)
+    with _asked_once(hostile):
+        yield from _said_by_verbs(hostile, is_short)
+    yield Shown("log file", "json lines", hostile.path.with_name("steps.jsonl").read_text())
+    yield from _frames(hostile)
+    yield from _tools(hostile, is_short)
+
+
+def _said_by_verbs(hostile: Hostile, is_short: bool) -> Iterator[Shown]:
     seen = set[str]()
     for line, checker in _verbs(hostile):
         of_questions = line.startswith(("analyze", "export", "transcript"))
@@ -164,9 +189,6 @@ def recorded(hostile: Hostile, is_short: bool) -> Iterator[Shown]:
         seen.add(_kind(line))
         text = said(f"{line} --store {hostile.path}")
         yield Shown(f"verb {_kind(line)}", checker, hostile.report.read_text() if checker == "html" else text)
-    yield Shown("log file", "json lines", hostile.path.with_name("steps.jsonl").read_text())
-    yield from _frames(hostile)
-    yield from _tools(hostile, is_short)
 
 
 def _tools(hostile: Hostile, is_short: bool) -> Iterator[Shown]:

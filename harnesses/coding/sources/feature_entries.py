@@ -30,7 +30,8 @@ from typing import Any, cast
 
 from attrs import frozen
 
-from harnesses.coding.sources.problems import Problems, meant
+from harnesses.coding.sources.problems import Problems
+from harnesses.errors import near
 from harnesses.features.agent_text import says_something
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature
@@ -90,7 +91,7 @@ def entry_of(data: object, number: int, problems: Problems) -> Entry | None:
     for key in table:
         if key not in _FIELDS:
             was = f"unknown key {key!r}: expected one of {', '.join(_FIELDS)}"
-            problems.add(place, was + (meant(key, _FIELDS, _SYNONYMS) or "; correct or remove it"))
+            problems.add(place, was + (near(key, _FIELDS, _SYNONYMS) or "; correct or remove it"))
     for key, (needed, wanted, fits) in _FIELDS.items():
         if key not in table:
             if needed:
@@ -123,7 +124,7 @@ def check_order(entries: Sequence[Entry], problems: Problems, others: frozenset[
             if other == entry.feature.id:
                 problems.add(entry.place, "depends on itself: expected ids of other features; remove it")
             elif other not in known | others:
-                way_out = meant(other, known) or "; correct or remove it"
+                way_out = near(other, known) or "; correct or remove it"
                 problems.add(entry.place, f"depends on {other!r}: expected the id of a feature of this list{way_out}")
     _check_rings([entry.feature for entry in entries], known, problems)
 
@@ -217,7 +218,7 @@ def _list_of(data: Mapping[str, object], where: str, *, key: str, wanted: str, w
     for other in data:
         if other not in known:
             problem = f"unknown key {other!r}: expected one of {', '.join(known)}"
-            problems.add("", problem + (meant(other, known) or "; correct or remove it"))
+            problems.add("", problem + (near(other, known) or "; correct or remove it"))
     objective = data.get("objective")
     if objective is not None and not says_something(objective):
         problems.add("objective", f"expected a text, was {objective!r:.100}; correct or remove it")

@@ -5,9 +5,6 @@ Invariant: one error message is enough to correct the whole file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from difflib import get_close_matches
-
 from attrs import field, frozen
 
 from harnesses.features.agent_text import cut_list
@@ -53,11 +50,3 @@ class Problems:
         if self.found:
             told = cut_list(self.found, MAX_TOLD)
             raise InvalidRequest("\n  ".join([f"{self.where} has {len(self.found)} mistakes:", *told]))
-
-
-def meant(word: str, known: Iterable[str], synonyms: dict[str, str] | None = None) -> str:
-    """Return `; did you mean …?` with the most similar known word, or ""."""
-    plain = word.lower().replace("-", "_").replace(" ", "_")
-    choice = (synonyms or {}).get(plain)
-    near = [choice] if choice else get_close_matches(plain, list(known), n=1, cutoff=0.6)
-    return f"; did you mean {near[0]!r}?" if near else ""

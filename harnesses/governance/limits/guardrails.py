@@ -24,13 +24,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
-from difflib import get_close_matches
 from math import isfinite
 from typing import Any, cast
 
 from attrs import Attribute, field, fields, frozen
 
 from harnesses.budgets.budget import Budget
+from harnesses.errors import nearest
 from harnesses.governance.errors import GuardrailError
 
 MOST = 1_000_000_000
@@ -244,9 +244,8 @@ def read_no_progress(table: object) -> NoProgress:
 
 
 def _describe_unknown(name: object, known: tuple[str, ...], where: str) -> str:
-    snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in str(name)[:100])
-    near = get_close_matches(snake, known, 1)
-    wanted = repr(near[0]) if near else f"one of {', '.join(known)}"
+    found = nearest(name, known)
+    wanted = f"one of {', '.join(known)}" if found is None else repr(found)
     return f"{where}: unknown key {shown(name)}: expected {wanted}; correct or remove it"
 
 

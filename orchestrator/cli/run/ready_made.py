@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from harnesses.coding.sources.problems import meant
+from harnesses.errors import near
 from orchestrator.errors import UsageError
 
 READY_MADE = {
@@ -48,4 +48,4 @@ def take_word(data: dict[str, Any], where: str) -> None:
 
 def way_out(key: str, known: list[str]) -> str:
     """Return what to do about a key that is not known."""
-    return meant(key, known) or "; correct or remove it"
+    return near(key, known) or "; correct or remove it"

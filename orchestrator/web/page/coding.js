@@ -1,7 +1,7 @@
 // Coding: features or tasks filling up, what each try came to, the evidence on it, what it changed, and what each proven one costs.
 
 import { at, get } from "./api.js";
-import { clock, el, facts, pretty, shown, span, table, words } from "./dom.js";
+import { clock, el, facts, keepTable, pretty, shown, span, words } from "./dom.js";
 import { turn } from "./harness.js";
 import { watch } from "./live.js";
 import { rounded } from "./trading.js";
@@ -23,10 +23,10 @@ async function lists(main) {
   return async () => {
     const found = await get("lists");
     const whole = await Promise.all(found.slice(0, 50).map((one) => get(`${at(one.harness)}/list`)));
-    below.replaceChildren(whole.length ? table(["Harness", "Proven", "", "Blocked", "Tries", "Cost of each proven one", "Goal"], whole.map((one) => [
+    if (!whole.length) return below.replaceChildren(el("p", { class: "soft" }, "No harness here works on features or tasks yet."));
+    keepTable(below, ["Harness", "Proven", "", "Blocked", "Tries", "Cost of each proven one", "Goal"], whole, (one) => [
       el("a", { href: here(one.harness) }, one.harness), `${one.passed} of ${one.listed} ${one.what}`, meter(one), one.blocked || "",
-      one.cost.tries, each(one), one.goal.slice(0, 200)]))
-      : el("p", { class: "soft" }, "No harness here works on features or tasks yet."));
+      one.cost.tries, each(one), one.goal.slice(0, 200)]);
   };
 }
 
@@ -47,10 +47,10 @@ async function list(main, name) {
   main.replaceChildren(head(name), top, chart, el("div", { class: "filters" }, only), below);
   const run = await get("run"), live = watch(name, run.last_seq);
   let now = null;
-  const rows = () => below.replaceChildren(table(["Feature", "Status", "Tries", "Cost", "Commit", "What it is, and why it does not pass"],
-    now.items.filter((one) => !only.value || one.status === only.value).map((one) => [
+  const rows = () => keepTable(below, ["Feature", "Status", "Tries", "Cost", "Commit", "What it is, and why it does not pass"],
+    now.items.filter((one) => !only.value || one.status === only.value), (one) => [
       el("a", { href: here(name, one.id) }, one.id), status(one), marks(one), cost(one.cost), commit(one.commit),
-      [el("div", {}, one.title.split("\n").find((line) => line.trim()) ?? ""), one.status !== "passed" && one.why ? el("div", { class: "soft" }, one.why) : null]])));
+      [el("div", {}, one.title.split("\n").find((line) => line.trim()) ?? ""), one.status !== "passed" && one.why ? el("div", { class: "soft" }, one.why) : null]]);
   only.addEventListener("input", rows);
   const refresh = async () => {
     if (!live.isNew) return;

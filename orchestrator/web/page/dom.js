@@ -38,6 +38,29 @@ export function keep(place, items, keyOf, make) {
   });
 }
 
+// Shows nodes in place of others and touches only what differs, so that a link stays focused and a text selected. For nodes
+// without listeners; what is unfolded stays unfolded.
+export function renew(place, nodes) {
+  const before = Array.from(place.childNodes);
+  nodes.forEach((node, index) => {
+    const old = before[index];
+    if (!old) return place.append(node);
+    if (old.nodeName === "DETAILS" && node.nodeName === "DETAILS") node.open = old.open;
+    if (old.isEqualNode(node)) return;
+    if (old instanceof Element && old.cloneNode().isEqualNode(node.cloneNode())) renew(old, Array.from(node.childNodes));
+    else old.replaceWith(node);
+  });
+  for (const old of before.slice(nodes.length)) old.remove();
+}
+
+// A table whose rows stay as long as their items say the same.
+export function keepTable(place, heads, items, cells) {
+  if (!place.querySelector(":scope > table")) place.replaceChildren(table(heads, []));
+  keep(place.querySelector(":scope > table > tbody"), items, JSON.stringify, (item) => rowOf(cells(item)));
+}
+
+const rowOf = (cells) => el("tr", {}, cells.map((cell) => el("td", {}, cell)));
+
 export function pretty(value) {
   return shown(typeof value === "string" ? value : JSON.stringify(value, null, 2) ?? "");
 }
@@ -50,7 +73,7 @@ export function facts(pairs) {
 export function table(heads, rows) {
   return el("table", { class: "table", tabindex: "0" },
     el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))),
-    el("tbody", {}, rows.map((cells) => el("tr", {}, cells.map((cell) => el("td", {}, cell))))));
+    el("tbody", {}, rows.map(rowOf)));
 }
 
 export function spark(counts) {

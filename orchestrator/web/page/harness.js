@@ -1,7 +1,7 @@
 // One harness: why it is where it is, what it waits for, its steps with what changed, what was said to it and by its agents.
 
 import { at, every, get, order, post } from "./api.js";
-import { clock, el, facts, keep, pretty, shown, span, spark, table, words } from "./dom.js";
+import { clock, el, facts, keep, keepTable, pretty, renew, shown, span, spark, table, words } from "./dom.js";
 
 const STARTED_AGAIN = new Set(["finished", "stopped", "failed", "gave_up", "blocked", "budget_spent"]);
 const TABS = ["steps", "state", "transcript", "output", "messages", "history", "effects"];
@@ -17,12 +17,12 @@ export async function harnessView(main, name, tab = "steps") {
   const show = { steps, state, transcript, output, messages, history, effects }[tab] ?? steps;
   const causes = every(CAUSES_MS, async () => {
     const [chain, waits] = await Promise.all([get(`${at(name)}/why`), get(`${at(name)}/waits`)]);
-    update(why, causesOf(chain, waits), JSON.stringify([chain, waits.map(({ left_s, ...rest }) => [rest, Math.round(left_s)])]));
+    renew(why, [causesOf(chain, waits)]);
   });
   let before = "";
   return async () => {
     const now = await get(at(name));
-    top.replaceChildren(...summary(now));
+    renew(top, summary(now));
     const verbs = ordersOf(now);
     limits.hidden = !now.is_live || now.status === "completed" || STARTED_AGAIN.has(now.status);
     update(orders, el("div", { class: "orders" }, verbs.map((each) => button(now.harness, ...each))), JSON.stringify(verbs));
@@ -167,9 +167,11 @@ async function state(below, name, now) {
 async function messages(below, name, now) {
   const found = await get(`${at(name)}/messages`), waiting = new Set(found.waiting);
   if (!below.querySelector("textarea")) below.replaceChildren(now.status === "completed" ? "" : writing(name, now), el("div"));
-  below.lastChild.replaceChildren(found.messages.length ? table(["Time", "From", "Kind", "", "Message"], found.messages.map((message) => [
-    clock(message.timestamp), message.from, message.kind ?? "message", waiting.has(message.seq) ? "waits" : "read", pretty(message.message),
-  ])) : el("p", { class: "soft" }, "It has no message."));
+  if (!found.messages.length) return below.lastChild.replaceChildren(el("p", { class: "soft" }, "It has no message."));
+  const rows = found.messages.map((message) => ({ ...message, waits: waiting.has(message.seq) }));
+  keepTable(below.lastChild, ["Time", "From", "Kind", "", "Message"], rows, (message) => [
+    clock(message.timestamp), message.from, message.kind ?? "message", message.waits ? "waits" : "read", pretty(message.message),
+  ]);
 }
 
 function writing(name, now) {
@@ -189,7 +191,7 @@ function writing(name, now) {
 
 async function transcript(below, name) {
   const turns = await get(`${at(name)}/transcripts`);
-  below.replaceChildren(...(turns.length ? turns.reverse().map(turn) : [el("p", { class: "soft" }, "No agent of it has said anything.")]));
+  keep(below, turns.length ? turns.reverse() : [null], JSON.stringify, (one) => (one ? turn(one) : el("p", { class: "soft" }, "No agent of it has said anything.")));
 }
 
 export function turn(one) {
@@ -214,15 +216,15 @@ async function output(below, name) {
 
 async function history(below, name) {
   const events = await get(`${at(name)}/history`);
-  below.replaceChildren(table(["Time", "Attempt", "After step", "Event", "Why"], events.map((event) => [
+  keepTable(below, ["Time", "Attempt", "After step", "Event", "Why"], events, (event) => [
     clock(event.timestamp), event.attempt, event.step, words(event.kind),
     el("div", {}, event.cause ?? event.reason ?? "", event.traceback ? el("details", {}, el("summary", {}, "traceback"), el("pre", {}, pretty(event.traceback))) : null),
-  ])));
+  ]);
 }
 
 async function effects(below, name) {
   const found = await get(`${at(name)}/effects`);
-  below.replaceChildren(table(["Time", "Step", "Key", "Outcome", "Arguments", "Result"], found.reverse().map((effect) => [
+  keepTable(below, ["Time", "Step", "Key", "Outcome", "Arguments", "Result"], found.reverse(), (effect) => [
     clock(effect.timestamp), effect.step_number, effect.key, effect.outcome,
-    pretty(JSON.stringify(effect.arguments) ?? "").slice(0, 300), pretty(JSON.stringify(effect.result) ?? "").slice(0, 300)])));
+    pretty(JSON.stringify(effect.arguments) ?? "").slice(0, 300), pretty(JSON.stringify(effect.result) ?? "").slice(0, 300)]);
 }

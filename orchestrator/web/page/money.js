@@ -1,7 +1,7 @@
 // Budgets: what is spent of each limit, and setting limits.
 
 import { get, order } from "./api.js";
-import { el, table, words } from "./dom.js";
+import { el, renew, table, words } from "./dom.js";
 
 export async function moneyView(main) {
   const list = el("div"), change = el("div");
@@ -18,7 +18,7 @@ export async function moneyView(main) {
     const limited = pools.filter((pool) => !pool.pool.startsWith("agents/"));
     if (names !== known && limited.length) change.replaceChildren(limits(limited));
     known = names;
-    list.replaceChildren(rows.length ? table(["Pool", "Of", "Spent", "Reserved", "Limit", "Share"], rows) : el("p", { class: "soft" }, "There is no budget."));
+    renew(list, [rows.length ? table(["Pool", "Of", "Spent", "Reserved", "Limit", "Share"], rows) : el("p", { class: "soft" }, "There is no budget.")]);
   };
 }
 

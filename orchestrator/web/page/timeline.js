@@ -31,8 +31,10 @@ export async function timelineView(main, fleet) {
     const text = search.value.toLowerCase();
     const rows = [...fleet.rows.values()].filter((row) => row.harness.toLowerCase().includes(text))
       .sort((a, b) => a.rank - b.rank || (a.harness < b.harness ? -1 : 1));
-    // New objects: every lane is drawn anew.
+    // New objects: every lane is drawn anew, and the one that has the focus keeps it.
+    const focused = grid.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     list.show(rows.map((row) => ({ name: row.harness, status: row.status })));
+    if (focused) grid.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   };
   const ask = async () => {
     const wanted = list.range().map((row) => row.name).slice(0, 80);

@@ -3,7 +3,7 @@
 
 import { at, get } from "./api.js";
 import { accountChart } from "./charts.js";
-import { clock, el, table, words } from "./dom.js";
+import { clock, el, keepTable, table, words } from "./dom.js";
 import { watch } from "./live.js";
 
 // The time of a bar: the date alone, if it is a daily one.
@@ -18,10 +18,10 @@ async function accounts(main) {
   main.replaceChildren(el("h2", {}, "Trading"), list);
   return async () => {
     const found = await get("trading");
-    list.replaceChildren(found.length ? table(["Harness", "Risk", "Equity", "Cash", "Positions", "Newest bar", "Why"], found.map((one) => [
+    if (!found.length) return list.replaceChildren(el("p", { class: "soft" }, "No harness here has traded yet."));
+    keepTable(list, ["Harness", "Risk", "Equity", "Cash", "Positions", "Newest bar", "Why"], found, (one) => [
       el("a", { href: `#/trading/${encodeURIComponent(one.harness)}` }, one.harness), risk(one), figure(one.equity), figure(one.cash),
-      one.positions.length, moment(one.time), one.latched || one.why]))
-      : el("p", { class: "soft" }, "No harness here has traded yet."));
+      one.positions.length, moment(one.time), one.latched || one.why]);
   };
 }
 

@@ -87,8 +87,12 @@ def test_what_is_typed_and_unfolded_stays_while_other_things_change(page: Any, l
     number = unfolded.locator("button").first.inner_text()
     newest = page.locator("div.step button").first
     before = newest.inner_text()
-    wait_for(lambda: newest.inner_text() != before)
+    head = page.locator("dl.facts")
+    told = head.inner_text()
+    page.evaluate("window.seen = [...document.querySelectorAll('dl.facts, ol.chain')]")
+    wait_for(lambda: newest.inner_text() != before and head.inner_text() != told)
     assert unfolded.locator("button").first.inner_text() == number
+    assert page.evaluate("window.seen.map((one) => one.isConnected)") == [True, True]
 
 
 @pytest.mark.parametrize(("button", "becomes"), [("Pause", "paused"), ("Pause now", "paused"), ("Stop", "stopped")])

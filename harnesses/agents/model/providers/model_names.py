@@ -12,7 +12,6 @@ acme.models:provider:…        the same without registration
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -24,7 +23,7 @@ from harnesses.agents.model.providers.credentials import Credential
 from harnesses.agents.model.providers.response_stream import CallLimits
 from harnesses.agents.model.providers.server_address import checked_url, is_served_by
 from harnesses.diagnostics.object_reference import load_object
-from harnesses.errors import HarnessMisuse
+from harnesses.errors import HarnessMisuse, near
 
 ProviderFactory: TypeAlias = Callable[..., ModelProvider]
 """Makes a provider. It is called with those of `base_url`, `key` and `limits` that are given, by name."""
@@ -124,8 +123,7 @@ def split_name(name: str) -> tuple[str, str]:
         raise HarnessMisuse(f"model {name!r}: expected a name without spaces and line breaks, got {model!r}; correct it")
     if id not in _KNOWN and id not in _own and ":" not in id:
         known = (*_KNOWN, *_ALIASES, *_own)
-        near = get_close_matches(id, known, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else "; correct it, register it, or write package.module:function:MODEL"
+        hint = near(id, known) or "; correct it, register it, or write package.module:function:MODEL"
         raise HarnessMisuse(f"model {name!r}: provider: expected one of {', '.join(known)}, got {id!r}{hint}")
     return id, model
 
