@@ -61,8 +61,9 @@ class CursorReading:
 
     def _take_call(self, event: Mapping[str, Any]) -> str:
         """Report a call: `{"writeToolCall": {"args": …, "result": …}}`, or `{"function": {"name": …, "arguments": …}}`."""
-        name, call = next(iter(inner(event, "tool_call").items()), ("", {}))
-        about: Mapping[str, Any] = cast("dict[str, Any]", call) if isinstance(call, dict) else {}
+        calls = inner(event, "tool_call")
+        name = next(iter(calls), "")
+        about = inner(calls, name)
         tool = string(about, "name") or name.removesuffix("ToolCall")
         arguments = as_text(about.get("args", about.get("arguments")), MAX_TEXT)
         if string(event, "subtype") == "started":
@@ -87,5 +88,5 @@ class CursorReading:
 
 def _text_of(message: Mapping[str, Any]) -> str:
     parts: object = message.get("content")
-    blocks = [one for one in cast("list[object]", parts) if isinstance(one, dict)] if isinstance(parts, list) else []
-    return "".join(string(cast("dict[str, Any]", block), "text") for block in blocks)
+    blocks = cast("list[object]", parts) if isinstance(parts, list) else []
+    return "".join(string(inner({"block": block}, "block"), "text") for block in blocks)

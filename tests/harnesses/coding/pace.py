@@ -14,6 +14,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -114,9 +115,9 @@ LIBRARIES = (
 
 
 def _copy_tests_of_tomllib(place: Path) -> None:
-    import test.test_tomllib as found
-
-    shutil.copytree(Path(found.__file__ or "").parent, place, ignore=shutil.ignore_patterns("__pycache__"))
+    found = find_spec("test.test_tomllib")
+    assert found is not None, "this Python has no tests of its standard library"
+    shutil.copytree(Path(found.origin or "").parent, place, ignore=shutil.ignore_patterns("__pycache__"))
     (place / "__init__.py").write_text("import tomli as tomllib\n")
     # The only one that is about the name of the module.
     errors = (place / "test_error.py").read_text()
