@@ -175,6 +175,8 @@ class AccountReading:
     since: datetime | None = None
     steps: int = field(default=0, init=False)
     _begin: datetime | None = field(default=None, init=False)
+    _warm: tuple[datetime, Decimal] | None = field(default=None, init=False)
+    """Time and equity of the last step that was left out."""
     _end: datetime | None = field(default=None, init=False)
     _first: Decimal = field(default=ZERO, init=False)
     _last: Decimal = field(default=ZERO, init=False)
@@ -197,14 +199,21 @@ class AccountReading:
         """Read the next step."""
         if self.since is not None and output.time < self.since:
             self._follow(market, output)
+            self._warm = output.time, output.equity
             return
         if not self.steps:
-            self._begin, self._first = output.time, output.equity
+            self._start(output)
         self._measure(market, output)
         self._follow(market, output)
         for one in output.fills:
             self._read_fill(one.fill, one.wanted_by)
         self._restrict(output)
+
+    def _start(self, output: TradingOutput) -> None:
+        """Begin with the account as it is before the first step: the first step itself if none was left out."""
+        time, self._first = self._warm or (output.time, output.equity)
+        self._begin, self._peak = output.time, float(self._first)
+        self._daily.take(time, self._peak)
 
     def _measure(self, market: MarketSlice | None, output: TradingOutput) -> None:
         """Add the account after a step to the figures."""

@@ -231,6 +231,7 @@ def test_a_test_trades_from_its_begin_with_indicators_that_know_the_past(command
             steps = reader.steps(name, limit=1000)
             traded = [step.output["time"][:10] for step in steps if step.output["fills"]]
             assert steps[1].output["time"][:10] == row["chosen_from"]
+            assert row["gain_share"] == float(Decimal(row["equity"]) / 100_000 - 1)
             assert traded
             assert min(traded) >= row["test_from"]
             assert steps[-1].output["time"][:10] == row["test_to"]

@@ -1,0 +1,1 @@
+"""Backtests beside a simulation that shares no code with them."""

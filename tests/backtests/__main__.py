@@ -1,0 +1,34 @@
+"""54 backtests of three shares beside an independent simulation, over 1,000 days: `python -m tests.backtests [DAYS]`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from orchestrator.cli import main
+from tests.backtests.comparison import compare, run_file
+
+GRID = ("--grid", "fast=3,5,8,13,21,34", "--grid", "slow=55,89,144")
+
+
+def run(days: int) -> int:
+    """Print a line for each trial, and return how many differ."""
+    wrong = 0
+    with TemporaryDirectory(prefix="orchestrator-") as folder:
+        store = Path(folder) / "run.db"
+        for symbol in ("AAPL", "IBM", "MSFT"):
+            file = Path(folder) / f"{symbol}.toml"
+            file.write_text(run_file(symbol, days), encoding="utf-8")
+            if main(["backtest", str(file), *GRID, "--by", "gain", "--store", str(store)]):
+                return 1
+            for one in compare(store, symbol, days):
+                wrong += bool(one.first_difference)
+                print(
+                    f"{one.name:<24}{one.bars:>6} bars  {one.equity:>22f}  {one.first_difference or 'the same at every bar'}"
+                )
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(run(int(sys.argv[1]) if len(sys.argv) > 1 else 1000))

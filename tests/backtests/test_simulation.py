@@ -1,0 +1,20 @@
+"""A grid comes to what a simulation comes to that shares no code with it, to the last digit at every bar."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from orchestrator.cli import main
+from tests.backtests.comparison import compare, run_file
+
+
+def test_every_trial_of_a_grid_is_what_an_independent_simulation_comes_to(tmp_path: Path) -> None:
+    file, store = tmp_path / "aapl.toml", tmp_path / "run.db"
+    file.write_text(run_file("AAPL", 160))  # with the split of 2000-06-21
+
+    code = main(["backtest", str(file), "--grid", "fast=3,8", "--grid", "slow=13,21", "--store", str(store), "--by", "gain"])
+
+    found = list(compare(store, "AAPL", 160))
+    assert code == 0
+    assert [(one.bars, one.first_difference) for one in found] == [(160, "")] * 4
+    assert len({one.equity for one in found}) == 4
