@@ -37,6 +37,7 @@ name = "{symbol.lower()}"
 feed = {{ files = {{ {symbol} = "{DATA / symbol.lower()}.csv" }}, splits = "{DATA / "splits.csv"}", limit = {days} }}
 strategy = {{ name = "cross", stake = "{STAKE}" }}
 broker = {{ paper = true, cash = {CASH}, fees = {{ rate = "{FEE_RATE}" }} }}
+limits = {{ max_jump = "0.9" }}  # the half that AAPL lost on 2000-09-29 is a price, not a mistake
 """
 
 
