@@ -32,7 +32,7 @@ WHY = {
 _PATIENCE_S = 900
 
 
-def trading(folder: Path, bars: int = 20_005, rounds: int = 3) -> dict[str, Any]:
+def trading(folder: Path, bars: int = 5_005, rounds: int = 2) -> dict[str, Any]:
     """Return bars a second of processor time, and final equity, for each system with and without orders."""
     others = environment("trading-peers", PACKAGES)
     figures: dict[str, Any] = {"bars": bars, "why": WHY}
