@@ -19,12 +19,13 @@ import trio
 from harnesses.processes.bounded_command import Ran, run_bounded
 from harnesses.run_file_harnesses.model_agent_table import missing_parts
 from harnesses.run_file_harnesses.table_programs import missing_programs, missing_pytest
+from orchestrator.alerts.alert_rules import Alerts
 from orchestrator.alerts.query_check import query_problems
 from orchestrator.cli.doctor.doctor_model import MOST, Check, fail, of_error, warn, well
 from orchestrator.cli.run.code_loading import find_modules_in, is_program, load_script, read_script
 from orchestrator.cli.run.harness_factory import make
 from orchestrator.cli.run.ready_made import READY_MADE
-from orchestrator.cli.run.run_file import read_run_file
+from orchestrator.cli.run.run_file import read_alerts_alone, read_run_file
 from orchestrator.errors import OrchestratorError, StateChanged, StoreUnusable, UnknownHarness
 from orchestrator.runtime.started_children import trouble_of
 from orchestrator.states.state_migration import ready, version_for
@@ -40,13 +41,16 @@ def run_file(path: Path, store: Path | None = None, *, load_s: float = LOAD_S) -
     """Look whether a run file can be read, each of its harnesses made, and gone on with from what the store has of it."""
     if path.suffix != ".py":
         try:
+            if (alone := read_alerts_alone(path)) is not None:
+                yield well("alerts", f"{path} has only alerts, for `orchestrator notify`")
+                yield from _doubtful(path, alone.alerts)
+                return
             file = read_run_file(path)
         except OrchestratorError as error:
             yield of_error("run file", error)
             return
         yield well("run file", f"{path} lists {len(file.harnesses)}")
-        for problem in query_problems(file.alerts):
-            yield warn("alerts", f"{path}: {problem}", "correct the query: until then this rule sends no alert")
+        yield from _doubtful(path, file.alerts)
     mark = secrets.token_hex(8)
     said: list[str] = []
     command = [sys.executable, "-m", "orchestrator.cli.doctor.doctor_file", mark, str(path), str(store or "run.db")]
@@ -59,6 +63,11 @@ def run_file(path: Path, store: Path | None = None, *, load_s: float = LOAD_S) -
     yield from (finding for finding in findings if finding is not None)
     if None not in findings:
         yield _report_unfinished(path, ran, load_s, len(findings))
+
+
+def _doubtful(path: Path, alerts: Alerts) -> Iterator[Check]:
+    for problem in query_problems(alerts):
+        yield warn("alerts", f"{path}: {problem}", "correct the query: until then this rule sends no alert")
 
 
 def _finding(text: str) -> Check | None:

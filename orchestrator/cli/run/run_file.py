@@ -235,6 +235,9 @@ def parse_run_file(text: str, path: Path) -> RunFile:
     )
 
 
+_OF_ALERTS = ("store", "alert", "ping")
+
+
 @frozen(kw_only=True)
 class AlertFile:
     """What `orchestrator notify` reads of a file, which need not be a run file."""
@@ -250,11 +253,21 @@ def read_alert_file(path: Path) -> AlertFile:
         UsageError: it cannot be read, says nothing of alerts, or something in it is not as expected.
     """
     data = _toml(_text(path), str(path))
-    top = convert({key: data[key] for key in ("store", "alert", "ping") if key in data} | {"harness": []}, _Top, str(path))
+    top = convert({key: data[key] for key in _OF_ALERTS if key in data} | {"harness": []}, _Top, str(path))
     alerts = _alerts(top, str(path))
     if not alerts:
         raise UsageError(f"{path} says nothing of alerts: expected [[alert]] tables or a [ping] table; add one")
     return AlertFile(store=_beside(path, top.store), alerts=alerts)
+
+
+def read_alerts_alone(path: Path) -> AlertFile | None:
+    """Return what `read_alert_file` does if the file has nothing else; None if it has.
+
+    Raises:
+        UsageError: as in `read_alert_file`.
+    """
+    names = _toml(_text(path), str(path)).keys()
+    return read_alert_file(path) if names and names <= {*_OF_ALERTS} else None
 
 
 def _alerts(top: _Top, where: str) -> Alerts:

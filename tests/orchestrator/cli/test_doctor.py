@@ -537,3 +537,12 @@ def test_the_level_of_sandbox_that_holds_here_is_told(
     told = next(doctor_machine.check_sandbox())
 
     assert said in told.finding
+
+
+def test_a_file_with_only_alerts_is_one_for_notify(tmp_path: Path) -> None:
+    path = tmp_path / "alerts.toml"
+    path.write_text('[[alert]]\nwhen = "blocked"\nto = ["json://localhost"]\n')
+
+    (check,) = run_file(path)
+
+    assert (check.level, check.finding) == (Level.PASS, f"{path} has only alerts, for `orchestrator notify`")
