@@ -22,6 +22,7 @@ from orchestrator.analysis.sources.source_reading import LIFE
 from orchestrator.errors import StoreError, UsageError
 from orchestrator.events import EVENTS, Paused, Restarting, Resumed
 from orchestrator.lifecycle import TRANSITIONS, Status, after
+from orchestrator.store.file.server_copy import shown_place
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.text.terminal_text import one_line
 
@@ -88,7 +89,7 @@ def harnesses(run: Run, harness: str | None = None) -> list[str]:
         return names
     if harness not in names:
         known = one_of(names[:20], "nothing is recorded; run a harness first") + (" …" if len(names) > 20 else "")
-        raise UsageError(f"{run.location} has no harness {harness!r}: {known}")
+        raise UsageError(f"{shown_place(run.location)} has no harness {harness!r}: {known}")
     return [harness]
 
 

@@ -22,6 +22,7 @@ from orchestrator.codec import encode_private, without_secrets
 from orchestrator.errors import UsageError
 from orchestrator.events import current_kind, stored_kinds
 from orchestrator.store.file.schema import EFFECTS_OF_STEP, IS_EVENT, OLDEST_READABLE
+from orchestrator.store.file.server_copy import shown_place
 from orchestrator.store.sqlite.sqlite_file import open_reader, translated
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.telemetry.span import object_in
@@ -127,7 +128,7 @@ class StoreEvidence:
         names = sorted(set(self._names.values()))
         if wanted is not None and wanted not in names:
             known = one_of(names[:20], "nothing is recorded; run a harness first") + (" …" if len(names) > 20 else "")
-            raise UsageError(f"{self.location} has no harness {wanted!r}: {known}")
+            raise UsageError(f"{shown_place(self.location)} has no harness {wanted!r}: {known}")
         return names
 
     def said(self) -> Mapping[str, Sequence[Said]]:

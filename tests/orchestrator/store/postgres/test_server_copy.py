@@ -182,6 +182,8 @@ def test_verbs_read_the_store_on_a_server(database: str, run: Run, tmp_path: Pat
         assert len(opened.rows("select harness from steps")) == 40
     assert state_at(database, "h0", 3) == {"total": 6}
     assert "untouched" in run("verify")
+    for words in (["analyze", "why", "nosuch"], ["analyze", "slow", "--harness", "nosuch"]):
+        assert "server-copy" not in run(*words, code=2)
     assert "taken away" in run("prune", "--keep", "5")
     with pytest.raises(UsageError, match="for reading"):
         SqliteStore(local_path(database))
