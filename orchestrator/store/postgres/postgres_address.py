@@ -6,7 +6,7 @@ import re
 from typing import Self, TypeGuard
 from urllib.parse import unquote
 
-from attrs import evolve, field, frozen
+from attrs import Factory, evolve, field, frozen
 
 from orchestrator.errors import UsageError
 from orchestrator.store.encryption import FieldCipher, cipher_of
@@ -137,11 +137,9 @@ class Address:
     url: str = field(repr=False)
     schema: str
     lease_s: float
-    cipher: FieldCipher = field(repr=False, eq=False)
-
-    @cipher.default
-    def _of_environment(self) -> FieldCipher:
-        return cipher_of(None, self.location)
+    cipher: FieldCipher = field(
+        default=Factory(lambda self: cipher_of(None, self.location), takes_self=True), repr=False, eq=False
+    )
 
     def __attrs_post_init__(self) -> None:
         if not is_postgres_url(self.url):

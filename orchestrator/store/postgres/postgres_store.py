@@ -142,14 +142,15 @@ class PostgresStore(PostgresReader):
             prepare(db, self._address)
             _check_key(db)
             switches = read_switches(db)
-            self._sealing = SealingThread(self._address, db, folder)
+            self.sealing = SealingThread(self._address, db, folder)
+            """Seals the store, or waits for its turn."""
         # Last, since its threads renew it from then on.
         try:
             self._lease = Lease(self._address, self._cut, switches)
         except BaseException:
-            self._sealing.stop(is_over=True)
+            self.sealing.stop(is_over=True)
             raise
-        self._sealing.start()
+        self.sealing.start()
         self.run = self._lease.run
         """Name of this run, which owns the harnesses claimed through this object."""
         self._holdings = Holdings()
@@ -235,7 +236,7 @@ class PostgresStore(PostgresReader):
                     with db.transaction():
                         db.execute(_RELEASE, (self.run,))
                         db.execute("DELETE FROM leases WHERE run = %s", (self.run,))
-            self._sealing.stop(is_over=self._lease.left_s <= 0)
+            self.sealing.stop(is_over=self._lease.left_s <= 0)
             self._lease.stop()
             if self._db is not None:
                 with suppress(Exception):

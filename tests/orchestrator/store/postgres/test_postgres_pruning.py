@@ -33,7 +33,7 @@ def make_steps(store: PostgresStore, harnesses: int, steps: int) -> None:
     """Make steps under several seals."""
     for upto in range(40, steps + 1, 40):
         trio.run(Program(harnesses, min(upto, steps)).run, store)
-        store._sealing.seal()
+        store.sealing.seal()
     trio.run(Program(harnesses, steps).run, store)
 
 
@@ -88,7 +88,7 @@ def test_what_is_pruned_is_gone_and_the_rest_verifies_and_goes_on(
 
 def test_runs_by_chance_go_on_after_they_were_pruned(database: str, run: Run, tmp_path: Path) -> None:
     """With messages, effects, approvals, spends and crashes; a fork of what is left is as its origin."""
-    chance = Random(7)
+    chance, ends = Random(7), dict[str, str]()
     with closing(PostgresStore(database, key=SECRET)) as store:
         do(store, Fund("all", Budget(tokens=10**9, money=Decimal(10**6)), TIME_US))
         for _ in range(3):

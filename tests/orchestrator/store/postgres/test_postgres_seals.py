@@ -123,13 +123,13 @@ def test_programs_that_run_are_verified_meanwhile(database: str, verify: Verify)
         assert (found, said["sealed_records"], said["unsealed_records"]) == ([], 0, store.last_seq())
         assert said["notices"] == []
 
-        store._sealing.seal()
-        other._sealing.seal()
+        store.sealing.seal()
+        other.sealing.seal()
         store.commit([], [Fund("pool", Budget(steps=8), 2)])
 
         found, said = verify(code=0)
         assert (found, said["unsealed_records"]) == ([], 1)
-        other._sealing.seal()
+        other.sealing.seal()
         assert verify(code=0)[1]["unsealed_records"] == 1, "the other has the lock"
     assert verify(code=0)[1]["unsealed_records"] == 0
 
@@ -140,7 +140,7 @@ def test_a_large_tail_with_large_records_is_sealed_in_pieces(database: str, veri
         store.commit([step_row(one, step) for step in range(1, 3000)])
         store.commit([step_row(one, 3000)._replace(body='{"delta":{},"input":"' + "\u00e9" * 5_000_000 + '"}')])
         store.commit([step_row(one, step) for step in range(3001, 3100)])
-        with limited(Address(store._address.url, store.schema, 10), 10) as db:
+        with limited(Address(database, store.schema, 10), 10) as db:
             newest = seal_new(db)
             assert newest is not None
             assert newest.last_seq == store.last_seq()
