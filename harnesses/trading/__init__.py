@@ -20,7 +20,18 @@ from harnesses.trading.market.bars import BadMarketData, Bar, MarketSlice
 from harnesses.trading.market.broker import Broker, BrokerUnavailable, OrderRefused, VenueAccount
 from harnesses.trading.market.feed import Feed, FeedUnavailable
 from harnesses.trading.market.instruments import Instrument
-from harnesses.trading.market.orders import Fill, Order, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side, Source
+from harnesses.trading.market.orders import (
+    Cancel,
+    Fill,
+    Order,
+    OrderKind,
+    OrderReport,
+    OrderStatus,
+    PlacedOrder,
+    Replace,
+    Side,
+    Source,
+)
 from harnesses.trading.market_turn import Verb
 from harnesses.trading.order_screening import Refusal
 from harnesses.trading.paper.paper_books import Fees
@@ -41,6 +52,7 @@ __all__ = [
     "BooksDiffer",
     "Broker",
     "BrokerUnavailable",
+    "Cancel",
     "Candle",
     "CcxtBroker",
     "CcxtFeed",
@@ -73,6 +85,7 @@ __all__ = [
     "Quote",
     "RateOfChange",
     "Refusal",
+    "Replace",
     "ReplayFeed",
     "RiskState",
     "Rsi",

@@ -26,7 +26,18 @@ from harnesses.trading.indicators import Indicators, after_bar, after_split, val
 from harnesses.trading.market.bars import Bar, MarketSlice
 from harnesses.trading.market.broker import VenueAccount
 from harnesses.trading.market.instruments import EXACT, Instrument
-from harnesses.trading.market.orders import ONE, ZERO, Fill, OrderReport, PlacedOrder, Side, Source
+from harnesses.trading.market.orders import (
+    ONE,
+    ZERO,
+    Fill,
+    Order,
+    OrderReport,
+    OrderStatus,
+    PlacedOrder,
+    Replace,
+    Side,
+    Source,
+)
 from harnesses.trading.order_screening import Exposure
 from harnesses.trading.position_book import Book, Position
 from harnesses.trading.risk import Limits, Risk, after_loss
@@ -182,6 +193,25 @@ def ask(
 def _seen(series: Series, frames: Mapping[str, Timeframe]) -> dict[str, Any]:
     """Return what a quote shows beside the current bar."""
     return {"candles": series.candles, "timeframes": views(series, frames)}
+
+
+def replacements(
+    wishes: Iterable[Replace], seen: Mapping[str, OpenOrder], cancelled: Mapping[str, OrderReport | None]
+) -> list[Order]:
+    """Return the orders that are wanted instead of cancelled ones, less what those have filled since they were seen.
+
+    Args:
+        seen: the open orders that the strategy knew of, by client id.
+        cancelled: the venue's reports on those that are cancelled, by client id; None if it does not have the order.
+    """
+    orders: list[Order] = []
+    for wish in wishes:
+        report = cancelled.get(wish.client_id)
+        if report is None or report.filled >= report.units or report.status is OrderStatus.OPEN:
+            continue
+        units = wish.order.units - (report.filled - seen[wish.client_id].report.filled)
+        orders += [evolve(wish.order, units=units)] if units > 0 else []
+    return orders
 
 
 def average_costs(book: Book) -> dict[str, Decimal]:

@@ -13,7 +13,7 @@ from harnesses.trading.indicators import Standing
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import VenueAccount
 from harnesses.trading.market.instruments import EXACT
-from harnesses.trading.market.orders import ZERO, Fill, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side, Source
+from harnesses.trading.market.orders import ZERO, Cancel, Fill, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side, Source
 from harnesses.trading.order_screening import Refusal
 from harnesses.trading.position_book import Book
 from harnesses.trading.risk import Risk, RiskState
@@ -166,6 +166,8 @@ class Decision:
     refused: tuple[Refusal, ...] = ()
     asked: bool = False
     """Whether the strategy was asked."""
+    withdrawn: tuple[Cancel, ...] = ()
+    """Open orders that the strategy no longer wanted; cancelled before this was decided."""
 
 
 @frozen

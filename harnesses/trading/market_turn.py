@@ -40,7 +40,7 @@ from harnesses.trading.account_model import (
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import VenueAccount
 from harnesses.trading.market.instruments import Instrument
-from harnesses.trading.market.orders import Fill, OrderReport, PlacedOrder, Side, Source
+from harnesses.trading.market.orders import Cancel, Fill, OrderReport, PlacedOrder, Side, Source
 from harnesses.trading.order_screening import Exposure, Refusal, stop_loss_reason
 from harnesses.trading.position_book import Book
 from harnesses.trading.risk import Concern, Limits, Risk, RiskState, flatten, reset, resume_entries, stop_entries
@@ -118,6 +118,8 @@ class Turn:
     foreign: tuple[OrderReport, ...] = ()
     adopted: VenueAccount | None = None
     latched: str = ""
+    withdrawn: list[Cancel] = field(factory=list[Cancel])
+    """Open orders that the strategy has cancelled in this attempt."""
     _exposed: tuple[TradingState, dict[str, Exposure]] | None = None
     """The last answer of `exposures`, and the state that it is of."""
     _valued: tuple[Book | None, Mapping[str, Price], Decimal] | None = None

@@ -7,7 +7,7 @@ order of a step is sent. A cancellation is an effect that may be repeated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,12 +18,12 @@ from harnesses.base import BaseHarness
 from harnesses.effects.effect import OPEN, Answer, Confirmed, EffectOutcome, NotDone
 from harnesses.errors import HarnessMisuse, Latched, Refused, Waiting
 from harnesses.trading.account import adopt, with_report
-from harnesses.trading.account_model import Cancelled, Decision
+from harnesses.trading.account_model import Cancelled, Decision, OpenOrder
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import Broker, BrokerUnavailable, OrderRefused
 from harnesses.trading.market.feed import Feed, instruments_of
 from harnesses.trading.market.instruments import Instrument
-from harnesses.trading.market.orders import OrderReport, OrderStatus, PlacedOrder, Source, client_id_for, salt_of
+from harnesses.trading.market.orders import Cancel, OrderReport, OrderStatus, PlacedOrder, Source, client_id_for, salt_of
 from harnesses.trading.market_turn import Turn
 from harnesses.trading.order_screening import Wanted
 from harnesses.trading.position_book import Book, differences
@@ -157,8 +157,22 @@ class Desk:
         """Cancel orders that should no longer be filled. Allowed in every risk state; only the kill switch prevents it."""
         if not turn.state.open:
             return
+        await self._cancel(turn, turn.to_cancel())
+
+    async def withdraw(self, turn: Turn, wishes: Sequence[Cancel]) -> None:
+        """Cancel orders that the strategy no longer wants. One that is not open is recorded as refused."""
+        known = turn.state.open
+        for wish in wishes:
+            if wish.client_id not in known or not known[wish.client_id].is_open:
+                why = "it is not an open order of ours"
+                turn.cancelled.append(Cancelled(wish.client_id, "", Source.STRATEGY, wish.reason, refused=why))
+        orders = [(known[wish.client_id], wish.reason) for wish in wishes if wish.client_id in known]
+        await self._cancel(turn, [(one, Source.STRATEGY, why) for one, why in orders if one.is_open])
+        turn.withdrawn += wishes
+
+    async def _cancel(self, turn: Turn, wanted: Sequence[tuple[OpenOrder, Source, str]]) -> None:
         tried = {one.client_id for one in turn.cancelled}
-        orders = [one for one in turn.to_cancel() if one[0].placed.client_id not in tried]
+        orders = [one for one in wanted if one[0].placed.client_id not in tried]
         for order, source, why in orders:
             placed = order.placed
             done = Cancelled(placed.client_id, placed.order.symbol, source, why)

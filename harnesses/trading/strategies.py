@@ -83,6 +83,14 @@ class Quote:
         """Return the units, in whole lots, that `money` buys at the close."""
         return self.whole(money / self.close)
 
+    def risked_for(self, money: Decimal, stop_price: Decimal) -> Decimal:
+        """Return the units, in whole lots, that lose `money` if they are bought at the close and sold at `stop_price`.
+
+        Args:
+            stop_price: below the close; 0 units at one that is not.
+        """
+        return self.whole(money / (self.close - stop_price)) if stop_price < self.close else ZERO
+
 
 @frozen
 class Market:
@@ -115,8 +123,9 @@ class Market:
         return self.cash - sum((max(quote.pending, ZERO) * quote.close for quote in self.quotes.values()), ZERO)
 
 
-StrategyAgent: TypeAlias = Agent[Any, Market, Sequence[Order]]
-"""An agent that is asked at each slice, and returns the wanted orders in order of priority."""
+StrategyAgent: TypeAlias = Agent[Any, Market, Sequence[Any]]
+"""An agent that is asked at each slice, and returns wishes: orders (`Order`) in order of priority, and changes of open ones
+(`Cancel`, `Replace`)."""
 
 
 @frozen

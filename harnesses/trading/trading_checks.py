@@ -8,7 +8,7 @@ from math import isfinite
 from typing import cast
 
 from harnesses.errors import HarnessMisuse
-from harnesses.trading.market.orders import Order
+from harnesses.trading.market.orders import Cancel, Order, Replace
 from harnesses.trading.order_screening import Exposure
 from harnesses.trading.risk import Limits
 from harnesses.trading.strategies import Strategy
@@ -50,16 +50,16 @@ def check_lots(exposures: Iterable[Exposure], equity: Decimal) -> None:
         )
 
 
-def orders_from(name: str, answer: object) -> Sequence[Order]:
-    """Return the orders in a strategy's answer.
+def wishes_from(name: str, answer: object) -> Sequence[Order | Cancel | Replace]:
+    """Return the orders and changes of orders in a strategy's answer.
 
     Raises:
         HarnessMisuse: the answer is not a sequence of orders.
     """
     if isinstance(answer, Sequence) and not isinstance(answer, str | bytes):
-        wrong = [one for one in cast(Sequence[object], answer) if not isinstance(one, Order)]
+        wrong = [one for one in cast(Sequence[object], answer) if not isinstance(one, Order | Cancel | Replace)]
         if not wrong:
-            return cast(Sequence[Order], answer)
+            return cast(Sequence[Order | Cancel | Replace], answer)
         raise HarnessMisuse(f"strategy {name!r}: expected a list of Order, was one with {wrong[0]!r:.120}; use Order(…)")
     way_out = "return [order]" if isinstance(answer, Order) else "return [] for none"
     raise HarnessMisuse(f"strategy {name!r}: expected a list of Order, was {answer!r:.120}; {way_out}")

@@ -25,12 +25,12 @@ from attrs import evolve
 from harnesses.base import BaseHarness
 from harnesses.errors import Stopping, Waiting
 from harnesses.step import Constraints, StepYield
-from harnesses.trading.account import ask, average_costs, free_cash, take_bars, take_slice, with_splits
+from harnesses.trading.account import ask, average_costs, free_cash, replacements, take_bars, take_slice, with_splits
 from harnesses.trading.account_model import Command, Decision, TradingOutput, TradingState, figures, moment
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import Broker, BrokerUnavailable
 from harnesses.trading.market.feed import Feed, FeedPoller
-from harnesses.trading.market.orders import ONE, OrderReport
+from harnesses.trading.market.orders import ONE, Cancel, Order, OrderReport, Replace
 from harnesses.trading.market_turn import Turn, Verb, command_from, obey
 from harnesses.trading.order_desk import TRIES, Desk
 from harnesses.trading.order_screening import Wanted, forbidden, past_stop_loss, sale_of_all, screen, stop_loss_orders
@@ -38,7 +38,7 @@ from harnesses.trading.paper.paper_broker import PaperBroker
 from harnesses.trading.position_book import Book
 from harnesses.trading.risk import Limits, RiskState, assess, is_stale, limits_for, limits_from, watch
 from harnesses.trading.strategies import Strategy, StrategyAgent, rsi_strategy
-from harnesses.trading.trading_checks import check_lots, check_parts, check_seconds, orders_from
+from harnesses.trading.trading_checks import check_lots, check_parts, check_seconds, wishes_from
 
 _ASKED_S = 1.0
 """Seconds between two polls of a feed that has nothing, when there is no period."""
@@ -329,6 +329,8 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         dropped = self._dropped(turn, turn.decision) if turn.decision and turn.resumed else {}
         if turn.decision is not None:
             turn.asked = turn.decision.asked
+            if turn.resumed and turn.decision.withdrawn:
+                await self._desk.withdraw(turn, turn.decision.withdrawn)
             await self._desk.place(turn, dropped)
             if turn.resumed:
                 await self._desk.cancel(turn)
@@ -350,7 +352,9 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             age_s=turn.age_s,
         )
         placed = tuple(self._desk.placed(index, one, turn) for index, one in enumerate(screening.allowed, 1))
-        await self._desk.decide(turn, Decision(turn.market, turn.time, placed, screening.refused, turn.asked))
+        await self._desk.decide(
+            turn, Decision(turn.market, turn.time, placed, screening.refused, turn.asked, tuple(turn.withdrawn))
+        )
 
     def _wanted(self, turn: Turn) -> Sequence[Wanted]:
         """Return the sales that the rules or an operator want."""
@@ -377,7 +381,18 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         )
         turn.asked = True
         answer = await self.run_agent(self._strategy.agent, question)
-        return [Wanted(order) for order in orders_from(self._strategy.name, answer)]
+        wishes = wishes_from(self._strategy.name, answer)
+        orders = [one for one in wishes if isinstance(one, Order)]
+        changes = [one for one in wishes if not isinstance(one, Order)]
+        return [Wanted(order) for order in (*orders, *(await self._changed(turn, changes) if changes else ()))]
+
+    async def _changed(self, turn: Turn, changes: Sequence[Cancel | Replace]) -> Sequence[Order]:
+        """Cancel the orders that the strategy changes; return those that it wants instead."""
+        seen = turn.state.open
+        cancels = [one if isinstance(one, Cancel) else Cancel(one.client_id, one.order.reason) for one in changes]
+        await self._desk.withdraw(turn, cancels)
+        done = {one.client_id: one.report for one in turn.cancelled if not one.refused}
+        return replacements([one for one in changes if isinstance(one, Replace)], seen, done)
 
     def _dropped(self, turn: Turn, decision: Decision) -> dict[str, str]:
         """Return, by client id, the orders of an earlier attempt that may no longer be placed, each with the reason."""

@@ -1,6 +1,8 @@
 """Orders, and a venue's reports on them, as values. Money and units are always `Decimal`.
 
 Order          made by an agent      what a strategy wants
+Cancel         made by an agent      an open order that it no longer wants
+Replace        made by an agent      an open order, and the one that it wants instead
 PlacedOrder    made by the harness   an order with its client id and who wants it
 OrderReport    made by a broker      the state of an order at the venue
 Fill           made by a broker      one execution of an order, full or partial
@@ -112,6 +114,27 @@ class Order:
             word = getattr(self, name)
             if not isinstance(word, known):
                 object.__setattr__(self, name, _member(known, name, word))
+
+
+@frozen
+class Cancel:
+    """A wish to cancel an open order of ours."""
+
+    client_id: str
+    """Of one of `Market.orders`: `one.placed.client_id`."""
+    reason: str = ""
+
+
+@frozen
+class Replace:
+    """A wish for another order instead of an open one of ours, which is cancelled first.
+
+    The new order is for as many units less as the old one has filled since the strategy saw it. If nothing is left of the old
+    one, none is placed. If the limits refuse the new one, the old one is cancelled nevertheless.
+    """
+
+    client_id: str
+    order: Order
 
 
 @frozen
