@@ -36,19 +36,22 @@ def test_ratios_are_those_of_the_textbook_over_the_last_equity_of_each_day() -> 
 
 
 def slice_of(day: int, **closes: object) -> MarketSlice:
-    bars = {symbol: Bar(*[Decimal(str(close))] * 4, 1) for symbol, close in closes.items()}
-    return MarketSlice(FIRST + timedelta(day), bars)
+    return MarketSlice(FIRST + timedelta(day), {symbol: bar(str(close)) for symbol, close in closes.items()})
+
+
+def bar(text: str, split: int = 1) -> Bar:
+    close = Decimal(text)
+    return Bar(close, close, close, close, 1, Decimal(split))
 
 
 def test_what_is_held_is_bought_in_equal_parts_at_the_first_slice() -> None:
     held = BuyAndHold()
     growths = []
-    split = Bar(*[Decimal(60)] * 4, 1, Decimal(2))
     slices = [
         slice_of(0, A=100, B=10),
         slice_of(1, A=110, B=10, C=5),
         slice_of(2, B=5, C=50),
-        MarketSlice(FIRST + timedelta(3), {"A": split}),
+        MarketSlice(FIRST + timedelta(3), {"A": bar("60", 2)}),
     ]
     for market in (None, *slices):
         held.take(market)
@@ -64,5 +67,5 @@ def test_months_are_compounded_from_close_to_close() -> None:
 
     january, february = months.months(100.0)
 
-    assert (january.year, january.month, january.gain, january.benchmark) == (2020, 1, pytest.approx(0.21), pytest.approx(0.0))
-    assert (february.month, february.gain, february.benchmark) == (2, pytest.approx(-0.5), pytest.approx(1.0))
+    assert [(one.year, one.month) for one in (january, february)] == [(2020, 1), (2020, 2)]
+    assert [january.gain, january.benchmark, february.gain, february.benchmark] == pytest.approx([0.21, 0.0, -0.5, 1.0])
