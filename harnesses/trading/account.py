@@ -186,7 +186,7 @@ def ask(
         if one.price is not None
     }
     orders = tuple(one for one in state.open.values() if one.is_open) if state.open else ()
-    positions = state.book.positions if state.book else {}
+    positions: Mapping[str, Position] = state.book.positions if state.book else {}
     return Market(market.time, quotes, state.cash, equity, previous, orders, positions)
 
 
