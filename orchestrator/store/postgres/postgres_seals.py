@@ -25,7 +25,7 @@ from zlib import crc32
 from orchestrator.errors import OrchestratorError, StoreCorrupt
 from orchestrator.store.integrity.chain_head import Head, Noted
 from orchestrator.store.integrity.residue import NEWEST_BASE, base_in
-from orchestrator.store.integrity.seals import BETWEEN, SEAL_EVERY_S, Note, row_hash, trailer
+from orchestrator.store.integrity.seals import BETWEEN, Note, row_hash, trailer
 from orchestrator.store.postgres.postgres_address import Address
 from orchestrator.store.postgres.postgres_connection import Database, LimitedDatabase, translated
 from orchestrator.store.postgres.postgres_schema import NOTED
@@ -71,7 +71,7 @@ class SealingThread:
         StoreCorrupt: the chain does not contain the head of this machine.
     """
 
-    def __init__(self, address: Address, db: Database, folder: Path | None, every_s: float = SEAL_EVERY_S) -> None:
+    def __init__(self, address: Address, db: Database, folder: Path | None, every_s: float) -> None:
         self._address = address
         self._every_s = every_s
         self._stopped = threading.Event()

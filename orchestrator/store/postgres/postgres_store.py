@@ -23,6 +23,7 @@ from harnesses.files.safe_files import KEY_BYTES, key_in
 from orchestrator.errors import StoreError, StoreUnusable, UsageError
 from orchestrator.store.encryption import Plain, cipher_of, hidden_field, hidden_row, hide_body
 from orchestrator.store.file.server_copy import copy_path
+from orchestrator.store.integrity.seals import SEAL_EVERY_S
 from orchestrator.store.postgres.postgres_address import Address, server_named, split_schema, with_schema
 from orchestrator.store.postgres.postgres_connection import Database, is_connection_error, limited, translated
 from orchestrator.store.postgres.postgres_lease import Lease
@@ -142,7 +143,7 @@ class PostgresStore(PostgresReader):
             prepare(db, self._address)
             _check_key(db)
             switches = read_switches(db)
-            self.sealing = SealingThread(self._address, db, folder)
+            self.sealing = SealingThread(self._address, db, folder, SEAL_EVERY_S)
             """Seals the store, or waits for its turn."""
         # Last, since its threads renew it from then on.
         try:

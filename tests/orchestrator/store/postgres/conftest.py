@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator.store.postgres import postgres_store
 from orchestrator.store.postgres.postgres_store import PostgresStore
 from tests import ROOT
 from tests.postgres_server import PostgresServer
@@ -32,6 +33,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     yield tmp_path / "cache"
     shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _seals_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have stores of this process seal when they are told to, and at their end, however long a test takes."""
+    monkeypatch.setattr(postgres_store, "SEAL_EVERY_S", 3600.0)
 
 
 @pytest.fixture
