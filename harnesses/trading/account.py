@@ -206,10 +206,10 @@ def replacements(
     """
     orders: list[Order] = []
     for wish in wishes:
-        report = cancelled.get(wish.client_id)
-        if report is None or report.filled >= report.units or report.status is OrderStatus.OPEN:
+        known, report = seen.get(wish.client_id), cancelled.get(wish.client_id)
+        if known is None or report is None or report.filled >= report.units or report.status is OrderStatus.OPEN:
             continue
-        units = wish.order.units - (report.filled - seen[wish.client_id].report.filled)
+        units = wish.order.units - (report.filled - known.report.filled)
         orders += [evolve(wish.order, units=units)] if units > 0 else []
     return orders
 

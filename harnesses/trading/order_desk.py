@@ -160,14 +160,19 @@ class Desk:
         await self._cancel(turn, turn.to_cancel())
 
     async def withdraw(self, turn: Turn, wishes: Sequence[Cancel]) -> None:
-        """Cancel orders that the strategy no longer wants. One that is not open is recorded as refused."""
-        known = turn.state.open
+        """Cancel orders that the strategy no longer wants. One that is not open, or named again, is recorded as refused."""
+        known, first, refused = turn.state.open, dict[str, Cancel](), list[Cancelled]()
         for wish in wishes:
-            if wish.client_id not in known or not known[wish.client_id].is_open:
-                why = "it is not an open order of ours"
-                turn.cancelled.append(Cancelled(wish.client_id, "", Source.STRATEGY, wish.reason, refused=why))
-        orders = [(known[wish.client_id], wish.reason) for wish in wishes if wish.client_id in known]
-        await self._cancel(turn, [(one, Source.STRATEGY, why) for one, why in orders if one.is_open])
+            one = known.get(wish.client_id)
+            if one is not None and one.is_open and wish.client_id not in first:
+                first[wish.client_id] = wish
+                continue
+            again = wish.client_id in first
+            why = "an earlier wish of this step is for the same order" if again else "it is not an open order of ours"
+            symbol = one.placed.order.symbol if one else ""
+            refused.append(Cancelled(wish.client_id, symbol, Source.STRATEGY, wish.reason, refused=why))
+        await self._cancel(turn, [(known[id], Source.STRATEGY, wish.reason) for id, wish in first.items()])
+        turn.cancelled += refused
         turn.withdrawn += wishes
 
     async def _cancel(self, turn: Turn, wanted: Sequence[tuple[OpenOrder, Source, str]]) -> None:

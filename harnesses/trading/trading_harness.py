@@ -387,12 +387,17 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         return [Wanted(order) for order in (*orders, *(await self._changed(turn, changes) if changes else ()))]
 
     async def _changed(self, turn: Turn, changes: Sequence[Cancel | Replace]) -> Sequence[Order]:
-        """Cancel the orders that the strategy changes; return those that it wants instead."""
-        seen = turn.state.open
+        """Cancel the orders that the strategy changes; return those that it wants instead.
+
+        The first wish for an order counts; later ones are recorded as refused.
+        """
+        seen, first = turn.state.open, dict[str, Cancel | Replace]()
+        for one in changes:
+            first.setdefault(one.client_id, one)
         cancels = [one if isinstance(one, Cancel) else Cancel(one.client_id, one.order.reason) for one in changes]
         await self._desk.withdraw(turn, cancels)
         done = {one.client_id: one.report for one in turn.cancelled if not one.refused}
-        return replacements([one for one in changes if isinstance(one, Replace)], seen, done)
+        return replacements([one for one in first.values() if isinstance(one, Replace)], seen, done)
 
     def _dropped(self, turn: Turn, decision: Decision) -> dict[str, str]:
         """Return, by client id, the orders of an earlier attempt that may no longer be placed, each with the reason."""

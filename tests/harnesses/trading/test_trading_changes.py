@@ -73,6 +73,26 @@ async def test_a_cancelled_order_frees_its_cash_for_an_order_of_the_same_step(au
     assert harness.state.open == {}
 
 
+def to(price: int) -> Any:
+    return lambda client_id: Replace(client_id, limit(Side.BUY, 10, price))
+
+
+@pytest.mark.parametrize(
+    ("wishes", "open_at"), [((to(95), to(96)), [95]), ((Cancel, to(95)), []), ((to(95), Cancel, to(96)), [95])]
+)
+async def test_the_first_wish_for_an_order_counts_and_others_are_refused(autojump_clock, wishes, open_at):
+    strategy = plan(
+        lambda _: [limit(Side.BUY, 10, 90)], lambda market: [one for wish in wishes for one in [wish(first_id(market))] * 2]
+    )
+    harness = TradingHarness(feed(110, 110, 110), strategy=strategy, period_s=1)
+    await harness.run()
+
+    assert [one.placed.order.limit_price for one in harness.state.open.values()] == open_at
+    again = "an earlier wish of this step is for the same order"
+    cancelled = [one for step in harness.step_history for one in step.output.cancelled]
+    assert [(one.symbol, one.refused) for one in cancelled] == [("A", ""), *[("A", again)] * (2 * len(wishes) - 1)]
+
+
 @pytest.mark.parametrize("volume", [1000, 20])
 async def test_a_replaced_stop_follows_the_price_and_sells_once(autojump_clock, volume):
     def follow(market: Market) -> list[Any]:
