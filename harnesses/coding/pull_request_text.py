@@ -5,6 +5,8 @@ Invariant: text of agents, tests and repositories is in code spans, where a host
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from attrs import frozen
 
 from harnesses.features.agent_text import cut_list, failure_line, one_line, proof_lines
@@ -13,6 +15,8 @@ from harnesses.features.feature_record import FeatureState
 from harnesses.features.handoff_text import before_of, cost_of, diff_of
 
 _MOST_FEATURES = 200
+_MOST_BODY = 60_000
+"""Characters; GitHub takes 65,536."""
 _MOST_TITLE = 120
 
 
@@ -42,8 +46,10 @@ def pull_request_text(name: str, state: FeatureState, title: str | None, confirm
         "",
         f"{count}. Each accepted work passed {times}, in new worktrees, with the tests as they were before.",
         "",
-        *cut_list(rows, _MOST_FEATURES),
     ]
+    ends = accumulate(len(row) + 1 for row in rows)
+    fit = sum(end <= _MOST_BODY - 3_000 for end in ends)
+    lines += cut_list(rows, min(fit, _MOST_FEATURES))
     return PullRequestText(one_line(made, _MOST_TITLE).lstrip("- ") or count, "\n".join(lines) + "\n")
 
 

@@ -13,13 +13,13 @@ from hashlib import sha256
 from attrs import evolve, frozen
 
 from harnesses.coding.branches import HEADS
-from harnesses.coding.git import Git
+from harnesses.coding.git import Git, GitError
 from harnesses.coding.user_repository import UserRepository
 from harnesses.errors import Waiting
 from harnesses.features.agent_text import kept_part
 from harnesses.features.errors import InvalidRequest, MemoryFailed
 
-_SIGNED_IN = re.compile(r"(?<=://)[^/@\s]+@")
+_SIGNED_IN = re.compile(r"(?<=://)\S*@")
 _ADDRESS = re.compile(r"(https?|ssh|file)://|[^/:\s-][^/:\s]*:(?!:|//)|[./]|[^:-][^:]*$")
 """A URL, `host:path` as for ssh, or a path; not `ext::…`, which is a command."""
 _OPTIONS = ("protocol.https.allow=always", "protocol.http.allow=always", "protocol.ssh.allow=always", "push.followTags=false")
@@ -98,7 +98,10 @@ class Remote:
 
     async def _ask(self, *arguments: str) -> tuple[int, bytes, str]:
         options = [word for setting in _OPTIONS for word in ("-c", setting)]
-        return await self.git.ask(*options, *arguments, limit_s=self.limit_s)
+        try:
+            return await self.git.ask(*options, *arguments, limit_s=self.limit_s)
+        except GitError as error:
+            raise MemoryFailed(f"{self} did not answer: {self._shown(str(error))}") from None
 
     def _shown(self, text: str) -> str:
         return _SIGNED_IN.sub("", kept_part(text.replace(self.address, self.name), 1_000)).strip() or "nothing"

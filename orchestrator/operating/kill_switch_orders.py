@@ -27,7 +27,7 @@ from orchestrator.text.terminal_text import one_line
 
 _BUSY_S = 2.0
 """Seconds that recording waits for a locked store: short, because the kill switch is on already."""
-_UNKNOWN = "knows no harness {name!r} yet, so this is not recorded; it counts when one is started"
+_UNKNOWN = "knows no harness {name!r} yet, so this is not recorded"
 
 
 @frozen
@@ -76,7 +76,8 @@ def turn(
     try:
         seq, warnings = _record(store, name or "", {"on": on, "reason": reason, "by": said["by"]})
     except UnknownHarness as error:
-        seq, warnings = None, (f"{shown_place(store)} {_UNKNOWN.format(name=name)}",)
+        later = "; it counts when one is started" if on else ""
+        seq, warnings = None, (f"{shown_place(store)} {_UNKNOWN.format(name=name)}{later}",)
         if on and before is None and not is_ahead:
             switch.take_off(target)
             raise UnknownHarness(f"{error}; with --ahead the kill switch counts once it is started") from error

@@ -5,14 +5,13 @@
             `_PAGE_BYTES`: followers meet at the same places
 
 Invariant: a page has every record between its two places that is in the store, so that pages which join have no gap and no
-repeat. The pages that are kept have `KEPT_BYTES` at most, and the newest one.
+repeat. The pages that are kept are `_KEPT_PAGES` with `KEPT_BYTES` at most, and the newest one.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
-from functools import partial
 from math import inf
 from typing import TypeAlias
 
@@ -30,8 +29,8 @@ _PAGE, _READ = 2000, 250
 _PAGE_BYTES = 2_000_000
 """Characters of the records of a page, after which no more are read."""
 _LEAST_BYTES = 500
-"""Of a record, without its body."""
-KEPT_BYTES = 32_000_000
+"""Of a record without its body, or of an answer without a record."""
+KEPT_BYTES, _KEPT_PAGES = 32_000_000, 256
 """Of the pages that are kept: of their records, and of what was told of them."""
 Selection: TypeAlias = tuple[str, Collection[str]]
 """The harness and the kinds of records that are asked for; empty for all."""
@@ -56,7 +55,7 @@ class _Page:
         lines = zip(wanted, json_lines_of(wanted), strict=True)
         text = "".join([f"id: {one.seq}\nevent: {one.kind}\ndata: {line}\n\n" for one, line in lines]).encode()
         self.texts[selection] = text
-        self.size += len(text)
+        self.size += _LEAST_BYTES + len(text)
         return text
 
 
@@ -102,14 +101,15 @@ class EventFeed:
             page = self._pages.get((after, until))
             if page is not None and selection in page.texts:
                 return page.until, page.texts[selection]
-            return await trio.to_thread.run_sync(partial(self._make, after, until, selection), abandon_on_cancel=True)
+            # Not abandoned: two threads would change the pages.
+            return await trio.to_thread.run_sync(self._make, after, until, selection)
 
     def _make(self, after: int, until: int, selection: Selection) -> tuple[int, bytes]:
         page = self._pages.get((after, until)) or self._read(after, until)
         text = page.text(selection)
         self._pages[after, until] = page
         self._pages.move_to_end((after, until))
-        while len(self._pages) > 1 and self.kept_bytes > KEPT_BYTES:
+        while len(self._pages) > 1 and (len(self._pages) > _KEPT_PAGES or self.kept_bytes > KEPT_BYTES):
             self._pages.popitem(last=False)
         return page.until, text
 

@@ -95,9 +95,12 @@ class Delivery:
         folder = self.repositories.workspace.root
         await trio.to_thread.run_sync(write_all, folder, {BODY: text.body, TITLE: f"{text.title}\n"})
         url = None if before is None else before.url
-        if self.asked.command is not None and before is None:
-            find = None if self.asked.find is None else self._reconcile
-            url = await once(f"propose {branch}", self._propose, text.title, branch, remote, commit, reconcile=find)
+        if self.asked.command is not None and self.asked.find is not None:
+            # The one before may have been merged or closed since.
+            words = (text.title, branch, remote, commit)
+            url = await once(f"propose {branch} at {commit}", self._propose, *words, reconcile=self._reconcile)
+        elif self.asked.command is not None and before is None:
+            url = await once(f"propose {branch}", self._propose, text.title, branch, remote, commit)
         return Proposal(commit=commit, branch=branch, remote=remote, url=url or None)
 
     async def _push(self, commit: str, branch: str, remote: str, last: str | None) -> str:

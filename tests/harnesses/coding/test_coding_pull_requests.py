@@ -150,6 +150,33 @@ async def test_later_work_is_pushed_on_top_and_a_push_that_others_have_built_on_
     assert git(origin, "rev-parse", BRANCH) == theirs
 
 
+async def test_work_after_a_pull_request_was_merged_gets_another_one(tmp_path: Path) -> None:
+    _, origin = repositories(tmp_path)
+    store, into = MemoryStore(), host(tmp_path)
+    await run_to_end(made(tmp_path, into=into), name="fix", store=store)
+    git(origin, "update-ref", "refs/heads/main", git(origin, "rev-parse", BRANCH))
+    git(origin, "branch", "-D", BRANCH)
+    (tmp_path / "calls").rename(tmp_path / "merged")
+
+    more: dict[str, Any] = {"wanted": features("one", "two", "three"), "amend": True}
+    end = await run_to_end(made(tmp_path, into=into, **more), name="fix", store=store)
+
+    assert str(end.outcome) == "completed"
+    assert (tmp_path / "calls").read_text().count("END") == 1
+
+
+@pytest.mark.parametrize("signed_in", ["user:p@ss@", "user:pa/ss@", "my-token-77@"])
+async def test_what_a_remote_is_signed_in_with_is_not_shown(tmp_path: Path, signed_in: str) -> None:
+    user, _ = repositories(tmp_path)
+    git(user, "remote", "set-url", "origin", f"http://{signed_in}127.0.0.1:9/x.git")
+
+    end = await run_to_end(made(tmp_path, into=PullRequest(limit_s=0.001)), name="fix", restart="temporary")
+
+    assert "remote 'origin'" in str(end.outcome)
+    for secret in ("p@ss", "pa/ss", "my-token-77"):
+        assert secret not in str(end.outcome)
+
+
 async def test_an_address_that_has_changed_since_the_work_began_gets_nothing_until_a_person_accepts_it(tmp_path: Path) -> None:
     user, origin = repositories(tmp_path)
     elsewhere = make_repository(tmp_path / "elsewhere.git", bare=True)
@@ -268,6 +295,13 @@ def test_text_of_agents_is_in_code_spans_of_one_line() -> None:
     state = FeatureState(features=(Feature(HOSTILE, HOSTILE), Feature("two", HOSTILE)), standings=standings)
 
     text = pull_request_text("--fix `it`", state, None, 3)
+    many = [
+        Standing(feature_id=f"{number:0100}", status=FeatureStatus.BLOCKED, last_failure="x" * 300) for number in range(200)
+    ]
+    state = FeatureState(features=tuple(Feature(one.feature_id, "") for one in many), standings=tuple(many))
+    long = pull_request_text("fix", state, None, 3).body
+    assert len(long) <= 60_000
+    assert long.rstrip().endswith("more")
 
     assert not text.title.startswith("-")
     rest = re.sub(r"`[^`\n]*`", "", text.body)
