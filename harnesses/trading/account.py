@@ -85,15 +85,15 @@ def take_slice(state: TradingState, market: MarketSlice, indicators: Indicators,
 
 def take_bars(state: TradingState, market: MarketSlice, strategy: Strategy) -> TradingState:
     """Return the state after `take_slice` with the bars that a strategy sees, of believed prices."""
-    known, frames = {one.symbol: one for one in state.series}, strategy.timeframes
+    known, frames = dict(state.series), strategy.timeframes
     for symbol, bar in market.bars.items():
-        series = known.get(symbol) or Series(symbol)
+        series = known.get(symbol) or Series()
         if bar.split != ONE:
             series = series_after_split(series, bar.split, frames)
         known[symbol] = (
             after_candle(series, market.time, bar, strategy.bars, frames) if state.prices[symbol].believed else series
         )
-    return evolve(state, series=tuple(known.values()))
+    return evolve(state, series=FrozenDict(known))
 
 
 def with_splits(book: Book, market: MarketSlice | None) -> Book:
@@ -171,7 +171,7 @@ def ask(
     previous: datetime | None,
 ) -> Market:
     """Return the market that the strategy is asked about: every symbol that may be traded now."""
-    indicators, series = strategy.indicators, {one.symbol: one for one in state.series}
+    indicators, series = strategy.indicators, state.series
     quotes = {
         symbol: Quote(
             close=one.price,

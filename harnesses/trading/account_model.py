@@ -67,7 +67,7 @@ _NO_RISK = Risk(ZERO, ZERO)
 
 @frozen
 class TradingState:
-    """The state of a trading harness. Its size depends only on the number of symbols and of open orders."""
+    """The state of a trading harness. Its size depends only on the numbers of symbols, open orders, and bars that are seen."""
 
     book: Book | None = None
     """Cash and positions; None until the first start has taken over the venue's account."""
@@ -87,13 +87,13 @@ class TradingState:
     when the books are opened, and recorded before the first order."""
     gaps_s: tuple[float, ...] = ()
     """Seconds between the last slices, at most two values; used to estimate the length of a bar."""
-    series: tuple[Series, ...] = ()
-    """What is kept of the bars of each symbol; empty for a strategy that sees only the current one."""
+    series: Mapping[str, Series] = field(factory=dict[str, Series])
+    """What is kept of the bars, by symbol; empty for a strategy that sees only the current one."""
 
     def __attrs_post_init__(self) -> None:
         if self.standings.__class__ is not FrozenDict:
             object.__setattr__(self, "standings", {symbol: FrozenDict(one) for symbol, one in self.standings.items()})
-        freeze(self, "prices", "standings", "open")
+        freeze(self, "prices", "standings", "open", "series")
 
     @property
     def cash(self) -> Decimal:

@@ -18,6 +18,7 @@ from decimal import Decimal
 
 from attrs import evolve, field, frozen
 
+from harnesses.data.frozen_dict import freeze
 from harnesses.errors import HarnessMisuse
 from harnesses.trading.indicators import AnyIndicator, Indicators, Standing, after_bar, after_split, values
 from harnesses.trading.market.bars import Bar
@@ -86,23 +87,31 @@ class Timeframe:
 class Forming:
     """What is kept of one timeframe of one symbol."""
 
-    name: str
     candles: tuple[Candle, ...] = ()
     """The complete ones, oldest first."""
     now: Candle | None = None
     """The one that is forming. Its time is that of the period."""
-    standings: tuple[tuple[str, Standing], ...] = ()
+    standings: Mapping[str, Standing] = field(factory=dict[str, Standing])
     """The standings of its indicators, by name."""
+
+    def __attrs_post_init__(self) -> None:
+        freeze(self, "standings")
+
+
+_NEW = Forming()
 
 
 @frozen
 class Series:
     """What is kept of the bars of one symbol."""
 
-    symbol: str
     candles: tuple[Candle, ...] = ()
     """The last bars of the feed, oldest first."""
-    frames: tuple[Forming, ...] = ()
+    frames: Mapping[str, Forming] = field(factory=dict[str, Forming])
+    """Longer timeframes by name."""
+
+    def __attrs_post_init__(self) -> None:
+        freeze(self, "frames")
 
 
 @frozen
@@ -123,27 +132,23 @@ def after_candle(series: Series, time: datetime, bar: Bar, bars: int, frames: Ma
         frames: the timeframes by name. What is kept of others is dropped.
     """
     candle = Candle(time, bar.open, bar.high, bar.low, bar.close, bar.volume)
-    before = {one.name: one for one in series.frames}
     return Series(
-        series.symbol,
         (*series.candles, candle)[-bars:] if bars else (),
-        tuple(_formed(before.get(name) or Forming(name), frame, candle) for name, frame in frames.items()),
+        {name: _formed(series.frames.get(name, _NEW), frame, candle) for name, frame in frames.items()},
     )
 
 
 def series_after_split(series: Series, ratio: Decimal, frames: Mapping[str, Timeframe]) -> Series:
     """Return the series adjusted for a split of `ratio` for one."""
     return Series(
-        series.symbol,
         tuple(one.after_split(ratio) for one in series.candles),
-        tuple(_split(one, ratio, frames[one.name].indicators) for one in series.frames if one.name in frames),
+        {name: _split(one, ratio, frames[name].indicators) for name, one in series.frames.items() if name in frames},
     )
 
 
 def views(series: Series, frames: Mapping[str, Timeframe]) -> dict[str, FrameView]:
     """Return each timeframe as the strategy sees it."""
-    known = {one.name: one for one in series.frames}
-    return {name: _view(known.get(name) or Forming(name), frame) for name, frame in frames.items()}
+    return {name: _view(series.frames.get(name, _NEW), frame) for name, frame in frames.items()}
 
 
 def _formed(forming: Forming, frame: Timeframe, candle: Candle) -> Forming:
@@ -161,18 +166,17 @@ def _completed(forming: Forming, now: Candle, frame: Timeframe) -> Forming:
     """Return a timeframe whose forming bar is over."""
     before = float(forming.candles[-1].close) if forming.candles else None
     bar = Bar(now.open, now.high, now.low, now.close, now.volume)
-    standings = after_bar(frame.indicators, dict(forming.standings), bar, before)
-    return Forming(forming.name, (*forming.candles, now)[-frame.bars :], None, tuple(standings.items()))
+    standings = after_bar(frame.indicators, forming.standings, bar, before)
+    return Forming((*forming.candles, now)[-frame.bars :], None, standings)
 
 
 def _split(forming: Forming, ratio: Decimal, indicators: Indicators) -> Forming:
     return Forming(
-        forming.name,
         tuple(one.after_split(ratio) for one in forming.candles),
         forming.now and forming.now.after_split(ratio),
-        tuple(after_split(indicators, dict(forming.standings), float(ratio)).items()),
+        after_split(indicators, forming.standings, float(ratio)),
     )
 
 
 def _view(forming: Forming, frame: Timeframe) -> FrameView:
-    return FrameView(forming.candles, values(frame.indicators, dict(forming.standings)))
+    return FrameView(forming.candles, values(frame.indicators, forming.standings))

@@ -8,6 +8,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
+import msgspec
 import pandas as pd
 import pytest
 
@@ -31,6 +32,7 @@ from harnesses.trading import (
     Strategy,
     Timeframe,
     TradingHarness,
+    TradingState,
     cross_strategy,
     portfolio_strategy,
     rsi_strategy,
@@ -73,7 +75,7 @@ def test_a_bar_of_a_longer_timeframe_is_what_pandas_resamples_and_is_seen_only_w
     for name, one in FRAMES.items():
         whole = frame.resample(one.period, origin=pd.Timestamp("1970-01-05", tz="UTC"), offset=one.offset).agg(how).dropna()
         expected[name] = [Candle(row.Index.to_pydatetime(), *map(Decimal, row[1:])) for row in whole.itertuples()]
-    series = Series("A")
+    series = Series()
 
     for time, bar in bars.items():
         series = after_candle(series, time, bar, 5, FRAMES)
@@ -185,6 +187,37 @@ async def test_a_harness_that_is_stopped_and_started_again_shows_the_same_and_de
     assert (one.state.series, one.state.equity) == (whole.state.series, whole.state.equity)
 
 
+async def test_a_step_records_the_new_bar_and_not_those_before_it(autojump_clock):
+    async def none(run: Any) -> list[Order]:
+        return []
+
+    bars, sizes = {"A": walk(5, 300), "B": walk(6, 300)}, dict[str, float]()
+    frames = {"hour": Timeframe(timedelta(hours=1), bars=50, indicators={"mean": Sma(3)}), "day": FRAMES["day"]}
+    for name, shows in {"bar": {}, "bars": {"bars": 200}, "frames": {"timeframes": frames}}.items():
+        store = MemoryStore()
+        for stop_after in (260, None):
+            one = TradingHarness(ReplayFeed(bars), strategy=Strategy(Agent(none), **shows), period_s=0)
+            async with Orchestrator(store) as orchestrator:
+                handle = orchestrator.start(one, name="t")
+                async for step in handle.steps():
+                    if step.step_number == stop_after:
+                        handle.stop()
+                await handle.wait()
+        steps = [len(record.body) for record in store.records() if record.kind == "step"][220:]
+        assert len(steps) > 60
+        sizes[name] = max(steps)
+
+    assert sizes["bars"] - sizes["bar"] < 500, sizes
+    assert sizes["frames"] - sizes["bar"] < 1200, sizes
+
+
+def test_a_state_of_a_version_without_earlier_bars_opens():
+    data = msgspec.to_builtins(TradingState(salt="s"))
+    del data["series"]
+
+    assert msgspec.convert(data, TradingState) == TradingState(salt="s")
+
+
 async def test_a_strategy_sees_the_whole_bar_its_orders_and_its_positions(autojump_clock):
     seen: list[Market] = []
 
@@ -208,14 +241,14 @@ async def test_a_strategy_sees_the_whole_bar_its_orders_and_its_positions(autoju
 
 def test_a_new_timeframe_begins_with_the_next_bar_and_one_that_is_gone_is_dropped():
     frames = {"hour": Timeframe(timedelta(hours=1), indicators={"mean": Sma(1)}, base=QUARTER)}
-    series = after_candle(Series("A"), FIRST, Bar(*[Decimal(5)] * 4, Decimal(1)), 1, {"day": FRAMES["day"]})
+    series = after_candle(Series(), FIRST, Bar(*[Decimal(5)] * 4, Decimal(1)), 1, {"day": FRAMES["day"]})
 
     for number in range(1, 8):
         series = after_candle(series, FIRST + number * QUARTER, Bar(*[Decimal(5 + number)] * 4, Decimal(1)), 0, frames)
 
     last = Candle(FIRST + timedelta(hours=1), Decimal(9), Decimal(12), Decimal(9), Decimal(12), Decimal(4))
     assert views(series, frames)["hour"] == FrameView((last,), {"mean": 12.0})
-    assert [one.name for one in series.frames] == ["hour"]
+    assert list(series.frames) == ["hour"]
     assert series.candles == ()
 
 
