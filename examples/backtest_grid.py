@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
     words = ["backtest", str(options.file), "--store", str(folder / "backtest.db")]
     words += ["--grid", f"fast={options.fast}", "--grid", f"slow={options.slow}"]
     return orchestrator([*words, "--html", str(folder / "grid.html")]) or orchestrator(
-        [*words, "--walk-forward", "4", "--html", str(folder / "walk-forward.html")]
+        [*words, "--walk-forward", options.folds, "--html", str(folder / "walk-forward.html")]
     )
 
 
@@ -38,6 +38,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, default=Path("backtest-grid"), metavar="DIR", help="where everything goes")
     parser.add_argument("--fast", default="10,20,30,40", metavar="N,…", help="windows of the fast average")
     parser.add_argument("--slow", default="50,100,150,200", metavar="N,…", help="windows of the slow average")
+    parser.add_argument("--folds", default="4", metavar="N", help="choices of the walk-forward, each with its test")
     return parser.parse_args(arguments)
 
 

@@ -17,11 +17,21 @@ pytest.importorskip("vl_convert")
 
 
 def test_the_example_writes_both_pages(tmp_path: Path) -> None:
-    (tmp_path / "aapl.toml").write_text(run_file("AAPL", 210))
-    words = [str(ROOT / "examples" / "backtest_grid.py"), "--file", "aapl.toml", "--fast", "3", "--slow", "8,13"]
+    (tmp_path / "aapl.toml").write_text(run_file("AAPL", 120))
+    words = [
+        str(ROOT / "examples" / "backtest_grid.py"),
+        "--file",
+        "aapl.toml",
+        "--fast",
+        "3",
+        "--slow",
+        "8,13",
+        "--folds",
+        "1",
+    ]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     with Program(words, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
-        out, err = program.communicate(timeout=120)
+        out, err = program.communicate(timeout=300)
 
     assert program.returncode == 0, err
     assert "The best of 2 combinations by its Sharpe ratio" in out

@@ -100,6 +100,8 @@ class _Backtest:
 
     asked: Asked
     workers: int
+    text: str
+    """Of the run file. It is read once: a change while the trials run is in none of them."""
     table: Table
     maker: Maker
     options: Sequence[Options]
@@ -119,17 +121,18 @@ class _Backtest:
         from orchestrator.cli.backtest.backtest_plan import Plan, digests, trading_table
         from orchestrator.cli.backtest.backtest_worker import Maker
         from orchestrator.cli.backtest.parameter_grid import combine, fit, parse_axes
-        from orchestrator.cli.run.run_file import read_run_file
+        from orchestrator.cli.run.run_file import parse_run_file, read_text
 
         axes = parse_axes(asked.grid)
         combinations = combine(axes, asked.most)
-        table = trading_table(read_run_file(asked.file), asked.harness)
+        text = read_text(asked.file)
+        table = trading_table(parse_run_file(text, asked.file), asked.harness)
         path = asked.file.absolute()
-        maker = Maker.of(Plan(str(path), path.read_text(encoding="utf-8")), asked.store)
+        maker = Maker.of(Plan(str(path), text), asked.store)
         fitting = fit(table.config.arguments.get("strategy", "rsi"), axes, combinations, table.where)
         for why in fitting.refused[:1]:
             say(f"{len(fitting.refused)} of {len(combinations)} combinations are left out; {one_line(why, CAUSE_WIDTH)}")
-        return cls(asked, workers, table, maker, fitting.options, digests(table))
+        return cls(asked, workers, text, table, maker, fitting.options, digests(table))
 
     def run(self, html: Path | None, *, as_json: bool) -> int:
         """Run what is not finished, show what came of it, and return the exit code."""
@@ -194,13 +197,13 @@ class _Backtest:
 
         stamped = [stamp(trial, self.table, self.data) for trial in trials]
         store = self.asked.store
-        now = Plan(str(self.maker.file.path), self.asked.file.read_text(encoding="utf-8"), {one.name: one for one in stamped})
+        now = Plan(str(self.maker.file.path), self.text, {one.name: one for one in stamped})
         write_plan(store, merge(read_plan(store), now, store))
         with closing(open_store(store)):
             pass  # one that was killed while it was made is made whole, which a reader cannot do
         left = _left(store, [one.name for one in stamped])
         if left:
-            self.maker.make(next(one for one in stamped if one.name == left[0]))  # a mistake is told once, here
+            self.maker.make_planned(next(one for one in stamped if one.name == left[0]))  # a mistake is told once, here
             say(f"{len(left)} of {len(stamped)} to run, recorded in {store}")
             trio.run(self._run, left)
         unfinished = _left(store, [one.name for one in stamped])

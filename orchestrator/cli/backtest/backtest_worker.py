@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from harnesses.run_file_harnesses.trading_table import read_paper_broker, read_r
 from harnesses.trading.feeds.replay_feed import ReplayFeed
 from harnesses.trading.paper.paper_broker import PaperBroker
 from harnesses.trading.warm_up import warm_up
-from orchestrator.cli.backtest.backtest_plan import Plan, Trial, read_plan, table_of, trading_table
+from orchestrator.cli.backtest.backtest_plan import Plan, Trial, digests, read_plan, stamp, table_of, trading_table
 from orchestrator.cli.backtest.venue_replay import restore
 from orchestrator.cli.run.code_loading import find_modules_in
 from orchestrator.cli.run.harness_factory import Made, make
@@ -61,6 +61,8 @@ class Maker:
     store: Path
     _recordings: dict[str, ReplayFeed] = field(factory=dict[str, ReplayFeed])
     """By the name of the harness."""
+    _digests: dict[str, Mapping[str, str]] = field(factory=dict[str, Mapping[str, str]])
+    """Of the files that a harness is made from, by its name; made after they were read."""
 
     @classmethod
     def of(cls, plan: Plan, store: Path) -> Maker:
@@ -102,6 +104,22 @@ class Maker:
         arguments["feed"], arguments["broker"] = feed, broker
         return MadeTrial(make(evolve(own, config=evolve(own.config, arguments=arguments)), self.store), broker, feed)
 
+    def make_planned(self, trial: Trial) -> MadeTrial:
+        """Return what runs a trial of a plan.
+
+        Raises:
+            UsageError: it cannot be made, or would depend on other data or code than when the backtest began.
+        """
+        made, table = self.make(trial), trading_table(self.file, trial.harness)
+        if trial.harness not in self._digests:
+            self._digests[trial.harness] = digests(table)
+        if stamp(trial, table, self._digests[trial.harness]).digest != trial.digest:
+            raise UsageError(
+                f"{table.where}: {trial.name} cannot go on: expected data and code as they were when the backtest began, "
+                "a file has changed; restore it and give the same command again, or give another --store"
+            )
+        return made
+
 
 async def start(orchestrator: Orchestrator, names: Sequence[str]) -> None:
     """Run trials to their end; called in each worker."""
@@ -115,7 +133,7 @@ async def start(orchestrator: Orchestrator, names: Sequence[str]) -> None:
         for name in left:
             if orchestrator.signalled:
                 return
-            await maker.make(plan.trials[name]).run(orchestrator, store)
+            await maker.make_planned(plan.trials[name]).run(orchestrator, store)
 
     async with trio.open_nursery() as nursery:
         for _ in range(min(_AT_ONCE, len(names))):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import TypeAlias
@@ -20,6 +22,8 @@ from orchestrator.text.terminal_text import one_line
 Options: TypeAlias = Mapping[str, object]
 """One value for each option of the grid, by name."""
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
+_DIGITS = 8
+"""Of the digest of a value in a name, hexadecimal."""
 
 
 @frozen
@@ -82,8 +86,32 @@ def combine(axes: Sequence[Axis], most: int) -> list[Options]:
 
 
 def label(options: Options) -> str:
-    """Return the part of a harness's name that tells its options: `fast-10.slow-50`."""
-    return ".".join(f"{name}-{_UNFIT.sub('_', str(value))}" for name, value in options.items())
+    """Return the part of a harness's name that tells its options: `fast-10.slow-50`.
+
+    A value that is not a plain number or boolean has a digest: the text 1 is not the number, and `a/b` is not `a_b`.
+    """
+    return ".".join(f"{name}-{_word(value)}" for name, value in options.items())
+
+
+def _word(value: object) -> str:
+    text = _UNFIT.sub("_", str(value))
+    if text == str(value) and isinstance(value, int | float):
+        return text
+    return f"{text}-{hashlib.sha256(repr(value).encode()).hexdigest()[:_DIGITS]}"
+
+
+def check_labels(combinations: Iterable[Options]) -> None:
+    """Check that each combination has a name of its own.
+
+    Raises:
+        UsageError: two of them have the same.
+    """
+    counts = Counter(map(label, combinations))
+    for name, count in counts.items():
+        if count > 1:
+            raise UsageError(
+                f"--grid: expected a name for each combination, {name} would name {count}; rename one of its values"
+            )
 
 
 @frozen
@@ -103,7 +131,7 @@ def fit(strategy: object, axes: Sequence[Axis], combinations: Sequence[Options],
         where: for messages.
 
     Raises:
-        UsageError: it has no option of a name, or accepts none of the combinations with a value.
+        UsageError: it has no option of a name, accepts none of the combinations with a value, or two would have one name.
     """
     known = _known(strategy, where)
     for axis in axes:
@@ -129,6 +157,7 @@ def fit(strategy: object, axes: Sequence[Axis], combinations: Sequence[Options],
                 raise UsageError(f"{where}: --grid {axis.name}: {value!r} fits no combination: {why}")
     if not found:
         raise UsageError(f"{where}: {errors[0][1]}")
+    check_labels(found)
     return Fitting(tuple(found), tuple(f"{label(options)}: {why}" for options, why in errors))
 
 

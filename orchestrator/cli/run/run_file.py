@@ -180,10 +180,15 @@ def read_run_file(path: Path) -> RunFile:
     Raises:
         UsageError: it cannot be read, or something in it is not as expected.
     """
-    return parse_run_file(_text(path), path)
+    return parse_run_file(read_text(path), path)
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Return the text of a run file.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -252,7 +257,7 @@ def read_alert_file(path: Path) -> AlertFile:
     Raises:
         UsageError: it cannot be read, says nothing of alerts, or something in it is not as expected.
     """
-    data = _toml(_text(path), str(path))
+    data = _toml(read_text(path), str(path))
     top = convert({key: data[key] for key in _OF_ALERTS if key in data} | {"harness": []}, _Top, str(path))
     alerts = _alerts(top, str(path))
     if not alerts:
@@ -266,7 +271,7 @@ def read_alerts_alone(path: Path) -> AlertFile | None:
     Raises:
         UsageError: as in `read_alert_file`.
     """
-    names = _toml(_text(path), str(path)).keys()
+    names = _toml(read_text(path), str(path)).keys()
     return read_alert_file(path) if names and names <= {*_OF_ALERTS} else None
 
 

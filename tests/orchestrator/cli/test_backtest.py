@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, redirect_stderr, redirect_stdout
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,17 @@ from harnesses.trading import (
     rsi_strategy,
 )
 from harnesses.trading.feeds.bar_files import read_bars
-from harnesses.trading.report.report_figures import account_of
+from harnesses.trading.report.report_figures import Figures, account_of
 from harnesses.trading.warm_up import warm_up
 from orchestrator.cli import main
-from orchestrator.cli.backtest.backtest_plan import Plan, trading_table, trial_of
+from orchestrator.cli.backtest.backtest_plan import Plan, digests, stamp, trading_table, trial_of
 from orchestrator.cli.backtest.backtest_results import Result, choose
+from orchestrator.cli.backtest.backtest_verb import Asked, _Backtest
 from orchestrator.cli.backtest.backtest_worker import Maker
 from orchestrator.cli.backtest.walk_forward import fold
 from orchestrator.cli.run.run_file import read_run_file
+from orchestrator.errors import UsageError
+from orchestrator.lifecycle import Status
 from orchestrator.store import SqliteReader
 from tests import ROOT
 from tests.orchestrator.commanding import Command, Ended, harnesses, heads, wait_until
@@ -62,6 +66,13 @@ broker = {broker or '{ paper = true, cash = 100_000, fees = { rate = "0.001" } }
     return path
 
 
+def backtest(*words: object) -> Ended:
+    """Run the verb in this process; its workers are processes of their own."""
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+        code = main(["backtest", *map(str, words)])
+    return Ended(code, out.getvalue(), err.getvalue())
+
+
 def rows_of(said: Ended) -> list[dict[str, Any]]:
     assert said.code == 0, said.err
     return [row for row in said.objects if row["table"] in ("combinations", "folds")]
@@ -73,60 +84,90 @@ def run_alone(harness: Any) -> list[Any]:
     return list(harness.step_history)
 
 
-def test_a_grid_is_ranked_and_each_trial_is_what_its_harness_alone_comes_to(command: Command) -> None:
-    file = run_file(command.folder)
-    words = ["backtest", str(file), "--grid", "fast=5,10,30", "--grid", "slow=20,40", "--workers", "2"]
+def figures_alone(fast: int, slow: int, limit: int) -> Figures:
+    """Return what the harness of the run file comes to without an orchestrator."""
+    feed = ReplayFeed.read({"AAPL": DATA / "aapl.csv"}, limit=limit)
+    broker = PaperBroker(Decimal(100_000), fees=Fees(rate=Decimal("0.001")))
+    return account_of(run_alone(TradingHarness(feed, broker, cross_strategy(fast, slow, Decimal("0.9"))))).figures
 
-    first = command(*words, "--html", "page.html", "--json")
-    again, other = command.each([*words, "--json"], [*words, "--by", "gain"])
+
+def assert_as_alone(rows: list[dict[str, Any]], limit: int) -> None:
+    for row in rows:
+        alone = figures_alone(row["fast"], row["slow"], limit)
+        assert (Decimal(row["equity"]), row["sharpe"], row["trades"]) == (alone.last_equity, alone.sharpe, alone.trades)
+
+
+def test_a_grid_is_ranked_and_each_trial_is_what_its_harness_alone_comes_to(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    words = [run_file(tmp_path, limit=140), "--grid", "fast=5,10", "--grid", "slow=10,20", "--workers", "2"]
+
+    first = backtest(*words, "--html", page, "--json")
+    again, other = backtest(*words, "--json"), backtest(*words, "--by", "gain")
 
     rows = rows_of(first)
-    assert "1 of 6 combinations are left out; fast-30.slow-20: strategy: cross_strategy: windows" in first.err
-    assert "5 of 5 to run" in first.err
+    assert "1 of 4 combinations are left out; fast-10.slow-10: strategy: cross_strategy: windows" in first.err
+    assert "3 of 3 to run" in first.err
     assert rows_of(again) == rows
     assert "to run" not in again.err + other.err
     assert [row["sharpe"] for row in rows] == sorted((row["sharpe"] for row in rows), reverse=True)
-    assert other.out.startswith("The best of 5 combinations by its gain")
-    for row in rows:
-        feed = ReplayFeed.read({"AAPL": DATA / "aapl.csv"}, limit=240)
-        broker = PaperBroker(Decimal(100_000), fees=Fees(rate=Decimal("0.001")))
-        strategy = cross_strategy(row["fast"], row["slow"], Decimal("0.9"))
-        figures = account_of(run_alone(TradingHarness(feed, broker, strategy))).figures
-        assert (Decimal(row["equity"]), row["sharpe"], row["trades"]) == (figures.last_equity, figures.sharpe, figures.trades)
-    page = (command.folder / "page.html").read_text()
-    assert page.count("<svg") == 2
-    assert "<script" not in page
+    assert other.out.startswith("The best of 3 combinations by its gain")
+    assert_as_alone(rows, 140)
+    assert page.read_text().count("<svg") == 2
+    assert "<script" not in page.read_text()
 
 
 def test_a_backtest_that_was_killed_goes_on_and_comes_to_the_same(command: Command) -> None:
-    file = run_file(command.folder, limit=500)
-    words = ["backtest", str(file), "--grid", "fast=5,10", "--grid", "slow=20,40", "--workers", "1", "--json"]
+    words = [str(run_file(command.folder, limit=300)), "--grid", "fast=5,10", "--grid", "slow=20", "--workers", "1", "--json"]
     store = command.folder / "run-backtest.db"
-    process = command.start(*words)
-    wait_until(lambda: max(heads(store).values(), default=0) > 100, 40)
+    process = command.start("backtest", *words)
+    wait_until(lambda: max(heads(store).values(), default=0) > 30, 120)
     process.kill()
     process.wait()
-    wait_until(lambda: not any(one.owned for one in harnesses(store)), 40)
-    before = heads(store)
+    wait_until(lambda: not any(one.owned for one in harnesses(store)), 120)
+    attempts = {one.name: 1 if one.status in (Status.COMPLETED, Status.FINISHED) else 2 for one in harnesses(store)}
 
-    rows = rows_of(command(*words))
+    rows = rows_of(backtest(*words))
 
-    assert all(0 < head < 501 for head in before.values())
-    assert [one.attempt for one in harnesses(store)] == [2] * len(before) + [1] * (4 - len(before))
-    assert sorted(rows, key=str) == sorted(rows_of(command(*words, "--store", "whole.db")), key=str)
+    assert {one.name: one.attempt for one in harnesses(store)} == {
+        f"apple.fast-{fast}.slow-20": 1 for fast in (5, 10)
+    } | attempts
+    assert len(rows) == 2
+    assert_as_alone(rows, 300)
 
 
-def test_what_has_changed_is_not_taken_for_what_was_run(command: Command) -> None:
-    words = ["backtest", str(run_file(command.folder, limit=60)), "--grid", "fast=5", "--grid", "slow=20", "--by", "gain"]
-    assert command(*words).code == 0
+def test_what_has_changed_is_not_taken_for_what_was_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, store = run_file(tmp_path, limit=60), tmp_path / "run-backtest.db"
+    words = [file, "--grid", "slow=20", "--workers", "1", "--by", "gain", "--grid"]
 
-    run_file(command.folder, limit=61)
-    changed = command(*words)
-    more = command(*words[:3], "fast=5,6", *words[4:], "--store", "new.db")
+    begun = _Backtest.begin(Asked(file, store, ("slow=20", "fast=5"), None, None, 3, "gain", 10), 1)
+    run_file(tmp_path, limit=61)
+    assert begun.run(None, as_json=True) == 0
+    changed = backtest(*words, "fast=5")
+    run_file(tmp_path, limit=60)
+    extended = backtest(*words, "fast=5,6")
 
+    assert_as_alone(rows_of(Ended(0, capsys.readouterr().out, "")), 60)
     assert changed.code == 2
-    assert "has apple.fast-5.slow-20 from other options, data or code" in changed.err
-    assert "2 of 2 to run" in more.err
+    assert "has apple.slow-20.fast-5 from other options, data or code" in changed.err
+    assert "1 of 2 to run" in extended.err
+
+
+def test_a_worker_refuses_data_that_has_changed_since_the_backtest_began(tmp_path: Path) -> None:
+    data = tmp_path / "aapl.csv"
+    data.write_bytes((DATA / "aapl.csv").read_bytes())
+    path = run_file(tmp_path)
+    path.write_text(path.read_text().replace(str(DATA / "aapl.csv"), "aapl.csv"))
+    begun = _Backtest.begin(Asked(path, tmp_path / "run.db", (), None, None, 3, "gain", 10), 1)
+    trial = stamp(trial_of(begun.table, {}), begun.table, digests(begun.table))
+    plan = Plan(str(path), begun.text)
+    Maker.of(plan, tmp_path / "run.db").make_planned(trial)
+
+    data.write_text(data.read_text().rpartition("\n2")[0] + "\n")  # without its last line
+
+    with pytest.raises(UsageError, match="apple cannot go on: expected data and code as they were when the backtest began"):
+        Maker.of(plan, tmp_path / "run.db").make_planned(trial)
+    with pytest.raises(UsageError, match="a file has changed; restore it"):
+        begun.run(None, as_json=True)
 
 
 @pytest.mark.parametrize(
@@ -219,13 +260,13 @@ def chosen_of(folder: Path, bars: Mapping[str, Mapping[datetime, Bar]]) -> list[
     return told
 
 
-def test_a_test_trades_from_its_begin_with_indicators_that_know_the_past(command: Command) -> None:
-    words = ["backtest", str(run_file(command.folder)), "--grid", "fast=3,5", "--grid", "slow=10", "--walk-forward", "2"]
+def test_a_test_trades_from_its_begin_with_indicators_that_know_the_past(tmp_path: Path) -> None:
+    words = [run_file(tmp_path, limit=150), "--grid", "fast=3,5", "--grid", "slow=10", "--walk-forward", "2", "--workers", "1"]
 
-    rows = rows_of(command(*words, "--by", "gain", "--json", "--html", "page.html"))
+    rows = rows_of(backtest(*words, "--by", "gain", "--json"))
 
     assert [row["fold"] for row in rows] == [1, 2]
-    with closing(SqliteReader(command.folder / "run-backtest.db")) as reader:
+    with closing(SqliteReader(tmp_path / "run-backtest.db")) as reader:
         for row in rows:
             name = f"apple.fold-{row['fold']}-test.fast-{row['fast']}.slow-10"
             steps = reader.steps(name, limit=1000)
@@ -235,4 +276,3 @@ def test_a_test_trades_from_its_begin_with_indicators_that_know_the_past(command
             assert traded
             assert min(traded) >= row["test_from"]
             assert steps[-1].output["time"][:10] == row["test_to"]
-    assert (command.folder / "page.html").read_text().count("<svg") == 2

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from harnesses.trading import Strategy, cross_strategy
 from orchestrator.cli.backtest.parameter_grid import Axis, combine, fit, label, parse_axes
 from orchestrator.cli.backtest.walk_forward import fold
 from orchestrator.errors import UsageError
@@ -44,6 +45,25 @@ def test_combinations_are_the_product_in_the_order_given() -> None:
 
     assert list(map(label, found)) == ["fast-10.slow-50", "fast-10.slow-100", "fast-20.slow-50", "fast-20.slow-100"]
     assert combine((), 1) == [{}]
+
+
+def test_values_that_differ_have_names_that_differ() -> None:
+    values = (True, "True", "true", 1, "1", 1.0, "1.0", "a/b", "a_b", date(2020, 1, 1), "2020-01-01")
+
+    assert len({label({"mode": value}) for value in values}) == len(values)
+    assert label({"fast": 10, "stake": 0.1, "turned": True}) == "fast-10.stake-0.1.turned-True"
+
+
+def noted(note: str) -> Strategy:
+    assert note
+    return cross_strategy()
+
+
+def test_combinations_with_one_name_are_refused() -> None:
+    same_digits = "note=+<!+<,?*<&?"
+
+    with pytest.raises(UsageError, match=r"expected a name for each combination, note-_-[0-9a-f]{8} would name 2"):
+        fitting({"function": f"{__name__}:noted"}, same_digits)
 
 
 def test_more_combinations_than_wanted_are_refused_with_their_number() -> None:
