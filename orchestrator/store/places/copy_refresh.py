@@ -107,6 +107,8 @@ class WholeCopy:
     records: int
     """Number of records that are not under it."""
     base: Base = NOT_PRUNED
+    vouched: tuple[str, ...] = ()
+    """The rows that were changed since, as only the server's table `unsealed` says; none while programs run."""
 
 
 class CopyRefresh:
@@ -267,23 +269,25 @@ def _continues(db: LimitedDatabase, copy: Connection, known: int) -> bool:
 
 def _copy_whole(db: LimitedDatabase, copy: Connection, *, with_rest: bool) -> WholeCopy:
     with db.transaction(_SNAPSHOT):
-        store, _, _, newest, *_ = db.row(_MOMENT)
+        store, _, _, newest, _, living = db.row(_MOMENT)
         _add_rows(db, copy, 0, newest, most=None)
         copy.execute("DELETE FROM seals")
         seal = Noted(0, 0, "")
         for position, first, last, notes, hash, marks in _seals(db):
             copy.execute("INSERT INTO seals VALUES (?, ?, ?, ?, ?, ?)", (position, first, last, notes, hash, marks))
             seal = Noted(position, last, hash)
-        changes = [*changed_rows(db, db.rows("SELECT of_table, key FROM unsealed"))]
+        unsealed = db.rows("SELECT of_table, key FROM unsealed")
+        changes = [*changed_rows(db, unsealed)]
+        vouched = () if msgspec.json.decode(living) else tuple(sorted({f"{table} {key}" for table, key in unsealed}))
     if not seal.position:
         return WholeCopy(store, None, int(newest))
     (count,) = copy.execute("SELECT count(*) FROM records WHERE seq > ?", (seal.last_seq,)).fetchone()
     base = read_base(copy)
     if not with_rest:
-        return WholeCopy(store, seal, count, base)
+        return WholeCopy(store, seal, count, base, vouched)
     own = copy.execute("SELECT * FROM meta").fetchone()
     append_seals(copy, seal.position + 1, seal.last_seq, seal.hash, [*changes, ("meta", [1], row_hash(own))])
-    return WholeCopy(store, seal, count, base)
+    return WholeCopy(store, seal, count, base, vouched)
 
 
 def _seals(db: LimitedDatabase) -> Iterator[tuple[Any, ...]]:

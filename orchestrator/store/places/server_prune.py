@@ -21,6 +21,7 @@ from orchestrator.store.file.server_copy import Server
 from orchestrator.store.integrity.residue import NEWEST_BASE, Base, base_in, note_gone
 from orchestrator.store.integrity.seals import Note
 from orchestrator.store.places.copy_refresh import CopyRefresh
+from orchestrator.store.postgres.machine_head import MachineHead
 from orchestrator.store.postgres.postgres_address import Address
 from orchestrator.store.postgres.postgres_connection import LimitedDatabase, array, limited
 from orchestrator.store.postgres.postgres_orders import commit_order
@@ -76,6 +77,7 @@ def prune_server(server: Server, folder: Path, rule: Rule, names: Collection[str
     with limited(address, _WAIT_S) as db:
         check_version(db, address)
         _seal(db)
+        _note_seen(db, folder, server)
     with TemporaryDirectory(dir=folder, prefix="prune-") as made, closing(_copy(server, made, with_rest=False)) as copy:
         with explain_errors(server.location):
             plan = read_plan(copy, rule, names)
@@ -86,12 +88,19 @@ def prune_server(server: Server, folder: Path, rule: Rule, names: Collection[str
             with limited(address, _WAIT_S) as db:
                 # Under a seal of its own, which is never pruned: the next seal follows it.
                 _seal(db)
+                _note_seen(db, folder, server)
                 return _ServerPruner(db, copy, plan, server, by).run()
 
 
 def _seal(db: LimitedDatabase) -> None:
     while seal_new(db) is not None:
         pass
+
+
+def _note_seen(db: LimitedDatabase, folder: Path, server: Server) -> None:
+    """Note the newest seal on this machine, which is not pruned: so it can tell this prune from another's."""
+    with closing(MachineHead(db, folder, server.location)) as head:
+        head.follow(db)
 
 
 def _copy(server: Server, folder: str, *, with_rest: bool) -> Connection:

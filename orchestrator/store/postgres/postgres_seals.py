@@ -22,10 +22,10 @@ from secrets import token_hex
 from typing import Any
 from zlib import crc32
 
-from orchestrator.errors import OrchestratorError, StoreCorrupt
-from orchestrator.store.integrity.chain_head import Head, Noted
-from orchestrator.store.integrity.residue import NEWEST_BASE, base_in
+from orchestrator.errors import OrchestratorError
+from orchestrator.store.integrity.chain_head import Noted
 from orchestrator.store.integrity.seals import BETWEEN, Note, row_hash, trailer
+from orchestrator.store.postgres.machine_head import LAST_SEAL, MachineHead
 from orchestrator.store.postgres.postgres_address import Address
 from orchestrator.store.postgres.postgres_connection import Database, LimitedDatabase, translated
 from orchestrator.store.postgres.postgres_schema import NOTED
@@ -43,7 +43,6 @@ _KEYS = 10_000
 _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ"
 _ALONE = "LOCK TABLE seals IN EXCLUSIVE MODE"
 _HOLD = "SELECT pg_try_advisory_lock(hashtext('orchestrator seals'), hashtext(%s))"
-_LAST = "SELECT position, last_seq, hash FROM seals ORDER BY position DESC LIMIT 1"
 _INSERT = "INSERT INTO seals (position, first_seq, last_seq, notes, hash, marks) VALUES (%s, %s, %s, %s, %s, %s)"
 _TEXT = """
 concat('[', harness, ',', epoch, ',', attempt, ',', step, ',', time_us, ',', to_json(kind), ',', octet_length(body), ',',
@@ -68,7 +67,7 @@ class SealingThread:
         folder: where the head is kept; None to keep none.
 
     Raises:
-        StoreCorrupt: the chain does not contain the head of this machine.
+        StoreCorrupt: the chain does not contain the head of this machine, or it is that of another store.
     """
 
     def __init__(self, address: Address, db: Database, folder: Path | None, every_s: float) -> None:
@@ -78,12 +77,11 @@ class SealingThread:
         self._lock = threading.Lock()
         self._said = ""
         self._db: LimitedDatabase | None = None
-        self._head = None if folder is None else Head(head_of(db, folder))
-        self._newest: Noted | None = None
+        self._head = MachineHead(db, folder, address.location)
         try:
-            self._follow(db)
+            self._head.follow(db)
         except BaseException:
-            self._close_head()
+            self._head.close()
             raise
         self._thread = threading.Thread(target=self._seal_all, name="orchestrator-seals", daemon=True)
 
@@ -101,10 +99,10 @@ class SealingThread:
             try:
                 if self._db is None:
                     self._db = LimitedDatabase(self._address, WAIT_S)
-                self._follow(self._db)
+                self._head.follow(self._db)
                 if self._db.row(_HOLD, (self._address.schema,))[0]:
                     while (newest := seal_new(self._db)) is not None:
-                        self._note(newest)
+                        self._head.note(newest)
             except BaseException:
                 self._disconnect()
                 raise
@@ -120,7 +118,7 @@ class SealingThread:
         if self._thread.is_alive():
             self._thread.join(WAIT_S)
         self._disconnect()
-        self._close_head()
+        self._head.close()
 
     def _seal_all(self) -> None:
         while not self._stopped.wait(self._every_s):
@@ -133,57 +131,11 @@ class SealingThread:
                     with suppress(OSError, ValueError):  # stderr is closed
                         say(f"orchestrator: nothing is sealed: {error}")
 
-    def _follow(self, db: Database) -> None:
-        """Note the newest seal.
-
-        Raises:
-            StoreCorrupt: the chain does not contain the one that was noted before.
-        """
-        noted = self._newest or (self._head.read() if self._head is not None else None)
-        if noted is not None:
-            check_contained(db, noted, self._address.location, None if self._head is None else self._head.path)
-        row = db.row(_LAST)
-        if row is not None and (noted is None or row[0] > noted.position):
-            self._note(Noted(*row))
-
-    def _note(self, noted: Noted) -> None:
-        self._newest = noted
-        if self._head is not None:
-            self._head.write(noted)
-
     def _disconnect(self) -> None:
         db, self._db = self._db, None
         if db is not None:
             with suppress(Exception):
                 db.close()
-
-    def _close_head(self) -> None:
-        if self._head is not None:
-            self._head.close()
-
-
-def head_of(db: Database, folder: Path) -> Path:
-    """Return the path whose head is that of a store, on this machine: another store at the same address has another."""
-    return folder / str(db.row("SELECT store FROM meta")[0])
-
-
-def check_contained(db: Database, noted: Noted, location: str, head: Path | None) -> None:
-    """Raise unless the chain contains a seal, or was pruned beyond it.
-
-    Raises:
-        StoreCorrupt: it does not.
-    """
-    if db.row("SELECT hash, last_seq FROM seals WHERE position = %s", (noted.position,)) == (noted.hash, noted.last_seq):
-        return
-    if noted.position <= base_in(db.row(NEWEST_BASE)).position:
-        return
-    last = db.row(_LAST) or (0, 0, "")
-    named = "this program" if head is None else f"its head on this machine, {head}"
-    raise StoreCorrupt(
-        f"{location} is older than {named}, or was changed: expected seal {noted.position} over record {noted.last_seq}, its "
-        f"last is seal {last[0]} over record {last[1]}; run `orchestrator verify`, and restore the newer one, or remove the "
-        "head if you put an older store there yourself"
-    )
 
 
 def seal_anew(db: Database, version: int) -> None:
@@ -245,7 +197,7 @@ def append_seal(db: Database, notes: list[Note]) -> Noted | None:
 
     A seal ends at a gap in the numbers, and the next begins after it, so that the gap stays visible.
     """
-    position, last_seq, before = db.row(_LAST) or (0, 0, "")
+    position, last_seq, before = db.row(LAST_SEAL) or (0, 0, "")
     digest = sha256(before.encode())
     first, last, marks = _take_in(db, last_seq, digest)
     if last < first and not notes:

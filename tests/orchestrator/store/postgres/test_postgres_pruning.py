@@ -86,6 +86,34 @@ def test_what_is_pruned_is_gone_and_the_rest_verifies_and_goes_on(
     assert run("verify")[-1]["untouched"] is True
 
 
+def test_a_machine_whose_head_was_pruned_is_told_so_until_a_later_one_is_given(
+    database: str, run: Run, cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever has the database can write it anew so that it looks pruned. A prune by this machine is known to it."""
+    with closing(PostgresStore(database)) as store:
+        make_steps(store, 1, 80)
+        (head,) = cache.rglob("*-head")
+        before = head.read_text()
+        make_steps(store, 1, 200)
+    run("prune", "--keep", "10", "--context", "10")
+    said = run("verify")[-1]
+    assert "this machine" not in str(said["notices"])
+    head.write_text(before)  # as on a machine that was away
+
+    with closing(PostgresStore(database)) as store:
+        make_steps(store, 1, 240)
+
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 1
+    assert "that this machine has seen, was pruned by" in told[0]
+    later = run("verify")[-1]
+    assert f"remove {head} to trust the store as it is now" in str(later["notices"])
+    assert head.read_text() == before
+    run("verify", "--head", str(said["head"]))
+    assert head.read_text() != before
+    assert "this machine" not in str(run("verify")[-1]["notices"])
+
+
 def test_runs_by_chance_go_on_after_they_were_pruned(database: str, run: Run, tmp_path: Path) -> None:
     """With messages, effects, approvals, spends and crashes; a fork of what is left is as its origin."""
     chance, ends = Random(7), dict[str, str]()

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import cast
 
 import psycopg
 import pytest
@@ -112,6 +113,55 @@ def test_a_chain_that_was_cut_off_is_found_where_its_head_was_seen(
     for file in cache.rglob("*-head"):
         file.unlink()
     assert "cut off" in {finding["finding"] for finding in verify("--head", head, code=5)[0]}
+
+
+def test_another_store_at_the_address_is_found_by_machines_that_have_seen_the_one_before(
+    made: psycopg.Connection[tuple[object, ...]], verify: Verify, database: str, cache: Path
+) -> None:
+    verify(code=0)
+    (head,) = cache.rglob("*-head")
+    made.execute("UPDATE meta SET store = gen_random_uuid()::text")
+
+    (found,), _ = verify(code=5)
+
+    assert (found["finding"], found["where"]) == ("edited", "meta")
+    assert f"remove {head} if you replaced the database yourself" in str(found["text"])
+    with pytest.raises(StoreCorrupt, match=f"another store than this machine has seen there: expected {head.name[:36]} in"):
+        PostgresStore(database)
+    assert [*cache.rglob("*-head")] == [head]
+    head.unlink()
+    assert verify(code=0)[0] == []
+    for other in cache.rglob("*-head"):
+        other.unlink()
+    made.execute("UPDATE meta SET store = '../elsewhere'")
+    assert [found["where"] for found in verify(code=5)[0]] == ["meta"]
+
+
+def test_what_is_gone_altogether_is_missed_under_the_address_of_the_server(
+    made: psycopg.Connection[tuple[object, ...]], verify: Verify, database: str, cache: Path
+) -> None:
+    verify(code=0)
+    for table in TABLES:
+        made.execute(f"DELETE FROM {table}".encode())
+    assert "cut off" in {finding["finding"] for finding in verify(code=5)[0]}
+    for head in cache.rglob("*-head"):
+        head.unlink()
+    found, _ = verify(code=5)
+    assert "proof.db" not in str(found)
+    assert database in str(found)
+
+
+def test_rows_that_only_the_database_says_a_program_has_changed_are_told_while_none_runs(
+    made: psycopg.Connection[tuple[object, ...]], verify: Verify
+) -> None:
+    assert verify(code=0)[1]["notices"] == []
+    made.execute("UPDATE pools SET limits = '{\"steps\":99}'")
+    made.execute("INSERT INTO unsealed VALUES ('pools', '[\"pool\"]'), ('pools', '[\"pool\"]')")
+
+    (notice,) = cast("list[str]", verify(code=0)[1]["notices"])
+
+    assert "a program changed 1 rows since the last seal is said by table unsealed alone" in notice
+    assert notice.endswith('the next program seals them as they are: pools ["pool"]')
 
 
 def test_programs_that_run_are_verified_meanwhile(database: str, verify: Verify) -> None:
