@@ -186,6 +186,8 @@ class AccountReading:
     _max_drawdown: float = field(default=0.0, init=False)
     _turnover: Decimal = field(default=ZERO, init=False)
     _fees: Decimal = field(default=ZERO, init=False)
+    _unspent: dict[str, Decimal] = field(factory=dict[str, Decimal], init=False)
+    """Fees of purchases whose units are still held, by symbol."""
     _fills: int = field(default=0, init=False)
     _refused: int = field(default=0, init=False)
     _sales: int = field(default=0, init=False)
@@ -235,6 +237,7 @@ class AccountReading:
         self.book = with_splits(self.book, market)
         if output.adopted is not None:
             self.book = Book(output.cash, {symbol: Position(units) for symbol, units in output.positions.items()})
+            self._unspent.clear()
         self.reasons.update((placed.client_id, placed.order.reason) for placed in output.placed)
 
     def _read_fill(self, fill: Fill, wanted_by: Source | None) -> None:
@@ -243,12 +246,23 @@ class AccountReading:
             gain = after.realised - self.book.realised - fill.fee
             self._turnover += fill.units * fill.price
             self._fees += fill.fee
+            bought = self._fees_of_purchase(fill, after)
         self._fills += 1
         if fill.side is Side.SELL:
             self._sales += 1
-            self._won += gain > 0
+            self._won += gain > bought
         self.trades.append(TradeRow(fill, wanted_by, self.reasons.get(fill.client_id, ""), gain))
         self.book = after
+
+    def _fees_of_purchase(self, fill: Fill, after: Book) -> Decimal:
+        """Add the fee of a purchase to those that its sales are charged; return the part that a sale is charged."""
+        unspent, held, left = self._unspent.get(fill.symbol, ZERO), self.book.units(fill.symbol), after.units(fill.symbol)
+        if fill.side is Side.BUY:
+            self._unspent[fill.symbol] = unspent + fill.fee
+            return ZERO
+        part = unspent * (held - left) / held if left > 0 else unspent
+        self._unspent[fill.symbol] = unspent - part
+        return part
 
     def _restrict(self, output: TradingOutput) -> None:
         """Update the current restrictions. The latch counts as released once anything could be done."""

@@ -17,8 +17,12 @@ from harnesses import Agent, HarnessMisuse
 from harnesses.charts.time_axis import thin
 from harnesses.errors import NotReady
 from harnesses.trading import Bar, Fees, Limits, Order, PaperBroker, ReplayFeed, Side, Source, Strategy, TradingHarness
-from harnesses.trading.report.report_figures import Interval, Point, account_of
+from harnesses.trading.account_model import Execution, TradingOutput
+from harnesses.trading.market.orders import Fill
+from harnesses.trading.position_book import Book
+from harnesses.trading.report.report_figures import AccountReading, Interval, Point, account_of
 from harnesses.trading.report.trading_report import as_csv, as_text, report, steps
+from harnesses.trading.risk import RiskState
 from orchestrator import Orchestrator
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 
@@ -61,6 +65,30 @@ async def test_a_trade_says_who_wanted_it_why_and_what_it_brought(autojump_clock
 
     assert (bought.fill.units, bought.gain, bought.wanted_by, bought.reason) == (5, -1, Source.STRATEGY, "so")
     assert (sold.fill.units, sold.gain) == (4, 79)
+
+
+@pytest.mark.parametrize(
+    ("fills", "won", "fees"),
+    [
+        ([(Side.BUY, 100, "10", 7), (Side.SELL, 100, "10.06", 0)], 0, 7),
+        ([(Side.BUY, 100, "10", 7), (Side.SELL, 50, "10.06", 0), (Side.SELL, 50, "10.08", 0)], 1, 7),
+        ([(Side.BUY, 100, "10", 7), (Side.SELL, 100, "10.08", 0), (Side.BUY, 1, "1", 0), (Side.SELL, 1, "2", 0)], 2, 7),
+        ([(Side.BUY, 50, "10", 4), (Side.BUY, 50, "10", 3), (Side.SELL, 100, "10.08", 2)], 0, 9),
+    ],
+)
+def test_a_sale_wins_if_it_pays_the_fees_of_its_purchase_too(fills, won, fees):
+    reading, cash = AccountReading(book=Book(Decimal(1000))), Decimal(1000)
+    for number, (side, units, price, fee) in enumerate(fills, 1):
+        fill = Fill(str(number), "a", "A", side, Decimal(units), Decimal(price), Decimal(fee), FIRST + timedelta(number))
+        cash += (1 if side is Side.SELL else -1) * fill.units * fill.price - fee
+        execution = Execution(fill, Source.VENUE, Source.STRATEGY)
+        equity = cash if number == len(fills) else Decimal(1000)
+        reading.read(None, TradingOutput(fill.time, cash, equity, {}, Decimal(0), RiskState.ACTIVE, fills=(execution,)))
+
+    figures = reading.figures()
+    assert (figures.won, figures.sales) == (won, sum(side is Side.SELL for side, *_ in fills))
+    assert figures.fees == fees
+    assert sum(trade.gain for trade in reading.trades) == figures.last_equity - 1000
 
 
 async def test_a_split_is_no_gain(autojump_clock):
