@@ -10,6 +10,8 @@ from typing import Literal, TypeAlias
 import msgspec
 from attrs import frozen
 
+from harnesses.trading.feeds.replay_feed import ReplayFeed
+from harnesses.trading.report.performance import BuyAndHold
 from harnesses.trading.report.report_figures import Account, AccountReading, Figures, Interval, Point, TradeRow
 from orchestrator.analysis.answers.answer import Answer, Cell, Table, money, times
 from orchestrator.cli.backtest.backtest_plan import Trial
@@ -113,8 +115,23 @@ def grid_answer(results: Sequence[Result], by: Measure) -> Answer:
     return Answer("combinations", [Table("combinations", (*names, *_COLUMNS.split()), rows, _NOTE)], said)
 
 
-def forward_answer(folds: Sequence[Fold], chosen: Mapping[int, Result], tests: Mapping[int, Result], by: Measure) -> Answer:
-    """Return what was chosen in each fold, and what came of it in the test."""
+def held_gain(feed: ReplayFeed) -> float:
+    """Return what holding brings from the first close of a recording to its last, as a fraction."""
+    held, time = BuyAndHold(), None
+    while (market := feed.slice_after(time)) is not None:
+        held.take(market)
+        time = market.time
+    return held.growth - 1
+
+
+def forward_answer(
+    folds: Sequence[Fold], chosen: Mapping[int, Result], tests: Mapping[int, Result], by: Measure, held: float
+) -> Answer:
+    """Return what was chosen in each fold, and what came of it in the test.
+
+    Args:
+        held: what holding brought from the first close of the first test to the last of the last; see `held_gain`.
+    """
     names = list(next(iter(chosen.values())).trial.options) if chosen else []
     rows = list[tuple[Cell, ...]]()
     for one in folds:
@@ -123,9 +140,7 @@ def forward_answer(folds: Sequence[Fold], chosen: Mapping[int, Result], tests: M
         rows.append(
             (one.number, str(one.begin.date()), *period, *_options(best.trial, names), best.measure(by), *_cells(test.figures))
         )
-    gain, held = (
-        prod(1 + float(getattr(tests[one.number].figures, name)) for one in folds) - 1 for name in ("gain", "benchmark")
-    )
+    gain = prod(1 + float(tests[one.number].figures.gain) for one in folds) - 1
     said = [
         f"Chosen by the {_MEASURES[by]} of the past, the options brought {gain:+.2%} in {times(len(folds), 'test')} on what "
         f"came after; held, the money would have brought {held:+.2%}."

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from orchestrator.cli.exit_codes import ExitCode, of_run
 from orchestrator.cli.std_streams import say
 from orchestrator.cli.verb_options import USUAL, Common, Count, FilePath, print_all
-from orchestrator.errors import UsageError
+from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.text.terminal_text import CAUSE_WIDTH, one_line
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class _Backtest:
 
     def _forward(self, folds: int) -> tuple[list[Answer], list[Trial]]:
         from orchestrator.cli.backtest.backtest_plan import trial_of
-        from orchestrator.cli.backtest.backtest_results import choose, forward_answer
+        from orchestrator.cli.backtest.backtest_results import choose, forward_answer, held_gain
         from orchestrator.cli.backtest.walk_forward import fold
 
         if not self.asked.in_sample:
@@ -180,7 +180,8 @@ class _Backtest:
             raise UsageError(
                 f"{lost[0]} has no result: expected one of each test; see why: orchestrator analyze why {lost[0]}"
             )
-        return [forward_answer(made, chosen, tests, self.asked.by)], [tests[one.number].trial for one in made]
+        held = held_gain(self.maker.recording(self.table).between(made[0].test, made[-1].end))
+        return [forward_answer(made, chosen, tests, self.asked.by, held)], [tests[one.number].trial for one in made]
 
     def _results(self, trials: Iterable[Trial]) -> list[Result]:
         """Run the trials that are not finished, and return the results of those that are now.
@@ -219,13 +220,20 @@ class _Backtest:
         from orchestrator.outcome import OutcomeKind
         from orchestrator.workers.run_workers import run_workers
 
+        outcomes: dict[str, Outcome] = {}
+        lost: OrchestratorError | None = None
         async with trio.open_nursery() as beside:
             beside.start_soon(_tell_progress, self.asked.store, names)
             start = "orchestrator.cli.backtest.backtest_worker:start"
-            outcomes = await run_workers(
-                start, names, store=self.asked.store, workers=self.workers, control=serving.is_there()
-            )
+            try:
+                outcomes = await run_workers(
+                    start, names, store=self.asked.store, workers=self.workers, control=serving.is_there()
+                )
+            except OrchestratorError as error:
+                lost = error  # raised outside of the nursery, which would make a group of it
             beside.cancel_scope.cancel()
+        if lost is not None:
+            raise lost
         bad = (OutcomeKind.FAILED, OutcomeKind.GAVE_UP, OutcomeKind.BLOCKED, OutcomeKind.BUDGET_SPENT)
         self.failed |= {name: outcome for name, outcome in outcomes.items() if outcome.kind in bad}
 

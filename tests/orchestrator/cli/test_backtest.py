@@ -263,8 +263,12 @@ def chosen_of(folder: Path, bars: Mapping[str, Mapping[datetime, Bar]]) -> list[
 def test_a_test_trades_from_its_begin_with_indicators_that_know_the_past(tmp_path: Path) -> None:
     words = [run_file(tmp_path, limit=150), "--grid", "fast=3,5", "--grid", "slow=10", "--walk-forward", "2", "--workers", "1"]
 
-    rows = rows_of(backtest(*words, "--by", "gain", "--json"))
+    said = backtest(*words, "--by", "gain", "--json")
 
+    rows = rows_of(said)
+    bars = read_bars(DATA / "aapl.csv", limit=150)
+    closes = [float(bar.close) for time, bar in bars.items() if f"{time:%Y-%m-%d}" >= rows[0]["test_from"]]
+    assert f"held, the money would have brought {closes[-1] / closes[0] - 1:+.2%}." in said.out
     assert [row["fold"] for row in rows] == [1, 2]
     with closing(SqliteReader(tmp_path / "run-backtest.db")) as reader:
         for row in rows:
