@@ -371,14 +371,9 @@ def which(switch: KillSwitch) -> Mapping[str, Mapping[str, Any]]:
         ) from error
 
 
-def latched_names(switch: KillSwitch) -> Collection[str]:
-    """Return the harnesses whose effects may not begin, `@all` or names; `@all` if the kill switch cannot be read."""
+def latched_beside(store: Roster) -> Mapping[str, Mapping[str, Any]]:
+    """Return whose effects may not begin by a store's kill switch, `@all` or names, and why; `@all` if it cannot be read."""
     try:
-        return which(switch)
-    except UsageError:
-        return (ALL,)
-
-
-def latched_beside(store: Roster) -> Collection[str]:
-    """Return what `latched_names` does for the kill switch of a store."""
-    return latched_names(kill_switch_of(store))
+        return which(kill_switch_of(store))
+    except UsageError as error:
+        return {ALL: {"reason": str(error)}}

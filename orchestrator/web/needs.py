@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -36,7 +36,7 @@ def needs(
     approvals: Iterable[Mapping[str, Any]],
     effects: Iterable[Mapping[str, Any]],
     pools: Mapping[str, Account],
-    latched: Collection[str],
+    latched: Mapping[str, Mapping[str, Any]],
 ) -> list[Need]:
     """Return what needs a person.
 
@@ -44,7 +44,7 @@ def needs(
         rows: the rows of the fleet.
         approvals: pending requests, as the API shows them.
         effects: effects of unknown outcome, as the API shows them.
-        latched: the kill switches that are on.
+        latched: the kill switches that are on, each with its reason, by whom and since when.
     """
     return [
         *(_need("approval", one["harness"], one["summary"] or "asks", ("approve", "deny"), one) for one in approvals),
@@ -58,7 +58,7 @@ def needs(
             if row["activity"] in _WORDS
         ),
         *_budgets(pools),
-        *(_need("kill_switch", "" if name == "@all" else name, "no effect may begin", ("off",), {}) for name in latched),
+        *(_switch("" if name == "@all" else name, said) for name, said in latched.items()),
     ]
 
 
@@ -77,6 +77,12 @@ def _budgets(pools: Mapping[str, Account]) -> Iterator[Need]:
                 yield _need(
                     "budget", "", f"{name}: {used} of {limit} {amount} are spent", (), {"pool": name, "amount": amount}
                 )
+
+
+def _switch(name: str, said: Mapping[str, Any]) -> Need:
+    by = f"by {said['by']}" if said.get("by") else ""
+    cause = ", ".join(str(part) for part in (said.get("reason"), by) if part)
+    return _need("kill_switch", name, "no effect may begin", ("off",), {**said, "cause": cause})
 
 
 def _need(kind: str, harness: str, what: str, orders: tuple[str, ...], facts: Mapping[str, Any]) -> Need:

@@ -18,13 +18,12 @@ from orchestrator.history.past_reader import find_harness
 from orchestrator.history.state_differences import between
 from orchestrator.history.supervision_tree import SupervisionTree
 from orchestrator.history.turn_transcripts import transcripts
-from orchestrator.kill_switch import KillSwitch
 from orchestrator.lifecycle import Status
 from orchestrator.operating.approval_answers import approval_fields
 from orchestrator.operating.effect_outcomes import effect_fields, known_effects
 from orchestrator.operating.pool_accounts import account_fields, read_accounts
 from orchestrator.records import LIMITS_SET, ORDERED
-from orchestrator.status import known_approvals, latched_names
+from orchestrator.status import known_approvals, latched_beside
 from orchestrator.store.rules.effect_rules import pruned
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.text.json_text import stamp_us
@@ -119,8 +118,7 @@ class Site:
     def needs(self) -> list[Need]:
         """Return what needs a person."""
         effects = [effect_fields(one) for one in known_effects(self.reader, None, every=False) if one.is_unknown]
-        latched = latched_names(KillSwitch(self.path))
-        return needs(self.fleet.rows(), self.approvals(), effects, read_accounts(str(self.path)), latched)
+        return needs(self.fleet.rows(), self.approvals(), effects, read_accounts(str(self.path)), latched_beside(self.reader))
 
     def approvals(self, *, every: bool = False, name: str | None = None) -> list[dict[str, Any]]:
         """Return approval requests: those that wait for an answer, or all."""

@@ -19,6 +19,7 @@ from orchestrator import Orchestrator, SqliteStore
 from orchestrator.codec import decode
 from orchestrator.control.control_server import Request
 from orchestrator.errors import StoreError
+from orchestrator.kill_switch import ALL, KillSwitch
 from orchestrator.records import Record
 from orchestrator.store import SqliteReader
 from orchestrator.store.pruning.prune_plan import Rule
@@ -77,6 +78,17 @@ async def test_what_needs_a_person_is_named_with_the_orders_that_help(store: Pat
     ]
     assert found[0]["orders"] == ["done", "not-done"]
     assert "frobnicate" in found[1]["cause"]
+
+
+async def test_a_kill_switch_needs_a_person_and_says_why_and_by_whom(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    SqliteStore(path).close()
+    KillSwitch(path).put_on(ALL, reason="the market is odd", by="ada", at="2026-01-01T00:00:00Z")
+
+    async with asking(path) as api:
+        (found,) = await api.get("needs")
+
+    assert (found["kind"], found["cause"]) == ("kill_switch", "the market is odd, by ada")
 
 
 async def test_a_fleet_is_told_once_and_then_only_what_changed(store: Path) -> None:
