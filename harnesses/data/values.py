@@ -232,7 +232,7 @@ def _tuple(value: tuple[Any, ...], budget: _Budget) -> tuple[Any, ...]:
     if kinds <= ATOMS:
         budget.charge_texts(value, kinds)
         return value
-    if kinds == _FLOATS:
+    if kinds <= _FLOATS:
         if all(map(isfinite, value)):
             return value
         raise _Refused

@@ -153,7 +153,7 @@ def _data(table: Table) -> Iterator[Path]:
     if isinstance(feed, Mapping):
         known = cast(Mapping[str, Any], feed)
         files = known.get("files")
-        texts = [*files.values()] if isinstance(files, Mapping) else []
+        texts: list[object] = [*cast(Mapping[str, object], files).values()] if isinstance(files, Mapping) else []
         texts += [known["splits"]] if "splits" in known else []
         yield from (table.beside.absolute() / Path(str(text)).expanduser() for text in texts)
 
@@ -200,7 +200,7 @@ def merge(before: Plan | None, now: Plan, store: Path) -> Plan:
     Raises:
         UsageError: a trial of the same name was another one.
     """
-    known = {} if before is None else before.trials
+    known: Mapping[str, Trial] = {} if before is None else before.trials
     changed = [name for name, trial in now.trials.items() if name in known and known[name].digest != trial.digest]
     if changed:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
