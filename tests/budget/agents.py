@@ -45,7 +45,7 @@ def spender(folder: Path, program: str, *, name: str | None = None, **plan: Any)
     place.chmod(0o755)
     dialect = claude_code(program=str(place)) if program == "claude" else codex(program=str(place))
     env = {"SPEND_PLAN": json.dumps(plan), "SPEND_TOLD": str(folder / "told.txt")}
-    return CommandAgent(dialect=dialect, env=env, name=name)
+    return CommandAgent(dialect=dialect, env=env, name=name, sandbox=False)  # a sandbox hides the temporary folder
 
 
 def coding(folder: Path, agent: CommandAgent, *ids: str, tries: int = 1, name: str = "work", **options: Any) -> CodingHarness:
