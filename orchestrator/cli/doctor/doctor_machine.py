@@ -41,7 +41,7 @@ EXTRAS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "guard": ("judging commands that are text", {"tree-sitter": "0.23", "tree-sitter-bash": "0.23.1"}),
     "parquet": ("`orchestrator export --format parquet`", {"pyarrow": "15"}),
     "exchanges": ("trading at exchanges", {"ccxt": "4.5.60"}),
-    "indicators": ("indicators of TA-Lib for trading", {"TA-Lib": "0.6.5", "numpy": "1.26"}),
+    "indicators": ("indicators of TA-Lib for trading", {"TA-Lib": "0.8.2", "numpy": "1.26"}),
     "anthropic": ("agents that call Anthropic's models", {"anthropic": "2.0"}),
     "openai": ("agents that call OpenAI's models, or a compatible server", {"openai": "3.0"}),
     "mcp": ("tools of MCP servers, and `orchestrator mcp`", {"mcp": "2.3"}),
