@@ -36,7 +36,7 @@ from harnesses.agents.argument_checks import (
     optional,
 )
 from harnesses.agents.command.agent_dialects import Dialect, PromptBy, known_keeps
-from harnesses.agents.command.agent_output import SHOWN, ReadEvent, Reply
+from harnesses.agents.command.agent_output import SHOWN, ReadEvent, Reading, Reply
 from harnesses.agents.command.command_transcript import CommandTranscript
 from harnesses.agents.command.provider_wait import ProviderWait, gate_of
 from harnesses.agents.command.stream_counts import MeteredReading
@@ -267,17 +267,7 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         template = dialect.resume if resumes and dialect.resume is not None else dialect.command
         session = session if resumes else (dialect.begin() if dialect.begin is not None else None)
 
-        def charge(usage: Usage, *, thread: str = "") -> None:
-            if usage.output_tokens and not thread:
-                answered()
-            run.charge(usage, thread=thread)
-
-        def tell(event: ReadEvent) -> None:
-            if event.kind is TurnEventKind.TOOL_STARTED:
-                answered()
-            run.tell(event)
-
-        reading = MeteredReading(dialect.reading(), charge, tell)
+        reading = _metered(dialect.reading(), run, answered)
 
         def log(line: str) -> None:
             for part in line.splitlines():
@@ -392,6 +382,22 @@ def _within(dialect: Dialect) -> Dialect:
     """Return a dialect as it is in a sandbox; what was changed about it otherwise, such as its reading, stays."""
     within = dialect.in_sandbox
     return dialect if within is None else evolve(dialect, command=within.command, resume=within.resume, env=within.env)
+
+
+def _metered(reading: Reading, run: AgentRun[FeatureState, Assignment], answered: Callable[[], None]) -> MeteredReading:
+    """Return a parser that charges what it reads to a turn, and calls `answered` when the agent itself says something."""
+
+    def charge(usage: Usage, *, thread: str = "") -> None:
+        if usage.output_tokens and not thread:
+            answered()
+        run.charge(usage, thread=thread)
+
+    def tell(event: ReadEvent) -> None:
+        if event.kind is TurnEventKind.TOOL_STARTED:
+            answered()
+        run.tell(event)
+
+    return MeteredReading(reading, charge, tell)
 
 
 def _why_no_sandbox(sandbox: Sandbox, dialect: Dialect, may_gain_privileges: bool, assignment: Assignment) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from orchestrator.cli.run.run_file import Table
     from orchestrator.outcome import Outcome
 
+_IN_SAMPLE = 3
 _ROWS = 20
 _NEWS_S = 5.0
 
@@ -36,7 +37,7 @@ def backtest(
     *,
     grid: Annotated[tuple[str, ...], Parameter(metavar="NAME=VALUE,…")] = (),
     walk_forward: Annotated[Count | None, Parameter(metavar="FOLDS")] = None,
-    in_sample: Annotated[Count, Parameter(metavar="PARTS")] = 3,
+    in_sample: Annotated[Count | None, Parameter(metavar="PARTS")] = None,
     by: Literal["sharpe", "sortino", "calmar", "gain"] = "sharpe",
     harness: Annotated[str | None, Parameter(metavar="NAME")] = None,
     html: Annotated[Path | None, Parameter(metavar="FILE")] = None,
@@ -48,7 +49,7 @@ def backtest(
 
     The same harness trades on paper or live when it has another feed and broker. Options are those of its strategy, by name;
     combinations that the strategy refuses are left out. Started again after it was stopped or killed, it goes on where it was:
-    what is finished is not run again.
+    what is finished is not run again. The store is FILE-backtest.db beside the run file, unless --store names another.
 
     With --json, each row is an object.
 
@@ -64,11 +65,11 @@ def backtest(
         file: a run file (.toml) with a trading harness whose feed is a recording
         grid: values of an option of the strategy; may be given several times
         walk_forward: choose on one part of the recording, try on the next, so many times
-        in_sample: how many times longer than a test the part is that a choice depends on
-        by: what the best one has most of
+        in_sample: how many times longer than a test the part is that a choice depends on; 3 unless given
+        by: what the best one has most of; sharpe unless given
         harness: which one, if the file has several that trade
         html: write a page that needs no network, with the best one in full; pictures need the extra report
-        most: refuse a grid of more combinations
+        most: refuse a grid of more combinations; 1000 unless given
         workers: run in so many processes; auto is one for each core
     """
     from orchestrator.workers.run_workers import workers_of
@@ -76,8 +77,20 @@ def backtest(
     store = Path(common.store) if common.store else file.with_name(f"{file.stem}-backtest.db")
     if "://" in (common.store or ""):
         raise UsageError(f"--store {common.store}: expected a file for a backtest; name one")
-    asked = Asked(file, store, grid, harness, walk_forward, in_sample, by, most)
+    if html is not None and not html.absolute().parent.is_dir():
+        raise UsageError(f"--html {html}: its folder is not there: expected one that is; make it, or name another file")
+    past = _in_sample(walk_forward, in_sample)
+    asked = Asked(file, store, grid, harness, walk_forward, past, by, most)
     return _Backtest.begin(asked, workers_of(workers)).run(html, as_json=common.json)
+
+
+def _in_sample(folds: int | None, parts: int | None) -> int:
+    if folds is None and parts is not None:
+        raise UsageError(f"--in-sample {parts}: expected --walk-forward with it; give both, or neither")
+    for name, value in (("--walk-forward", folds), ("--in-sample", parts)):
+        if value == 0:
+            raise UsageError(f"{name} 0: expected 1 or more; leave it out, or correct it")
+    return _IN_SAMPLE if parts is None else parts
 
 
 @frozen
@@ -164,8 +177,6 @@ class _Backtest:
         from orchestrator.cli.backtest.backtest_results import choose, forward_answer, held_gain
         from orchestrator.cli.backtest.walk_forward import fold
 
-        if not self.asked.in_sample:
-            raise UsageError("--in-sample: expected 1 or more, got 0; give the length of the past that a choice depends on")
         made = fold(self.maker.recording(self.table).times, folds, self.asked.in_sample)
         results = self._results([trial_of(self.table, options, one) for one in made for options in self.options])
         chosen: dict[int, Result] = {}

@@ -239,7 +239,7 @@ async def test_a_remote_that_refuses_blocks_with_its_words_and_one_that_is_gone_
         ({}, PullRequest(remote="fork"), "'fork' is not there"),
         ({"remote.odd.url": "ext::sh -c true"}, PullRequest(remote="odd"), "expected an address"),
         ({"remote.odd.url": "--upload-pack=true"}, PullRequest(remote="odd"), "expected an address"),
-        ({"remote.odd.url": "evil://host/x"}, PullRequest(remote="odd"), "expected an address"),
+        ({"remote.odd.url": "evil://ada:p@ss@host/x"}, PullRequest(remote="odd"), "got 'evil://host/x'"),
         ({}, PullRequest(branch="work", base="work"), "cannot be proposed for"),
         ({}, PullRequest(branch="bad..name"), "expected the name of a branch"),
         ({}, PullRequest(command=["no-such-program"]), "'no-such-program' was not found"),

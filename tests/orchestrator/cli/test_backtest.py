@@ -177,6 +177,9 @@ def test_a_worker_refuses_data_that_has_changed_since_the_backtest_began(tmp_pat
         ({}, ["--grid", "fast=1,2", "--most", "1"], "expected at most 1 combinations"),
         ({"broker": '{ exchange = "binance" }'}, [], "broker: expected one on paper for a backtest"),
         ({"limit": 5}, ["--walk-forward", "4"], "expected a recording of 14 slices or more"),
+        ({}, ["--walk-forward", "0"], "--walk-forward 0: expected 1 or more"),
+        ({}, ["--in-sample", "3"], "--in-sample 3: expected --walk-forward with it"),
+        ({}, ["--html", "no-such-folder/x.html"], "--html no-such-folder/x.html: its folder is not there"),
         ({"limit": 50}, ["--harness", "pear"], "no trading harness 'pear': expected one of apple"),
     ],
 )
