@@ -27,7 +27,10 @@ def main() -> int:
         batches = [texts[first : first + _AT_ONCE] for first in range(0, len(texts), _AT_ONCE)]
         proving = {processes.submit(proof_of, batch): batch for batch in batches}
         for proved in as_completed(proving):
-            proof.join(proved.result())
+            part = proved.result()
+            for surface, found in part.wrong.items():
+                print(f"{surface}: {len(found)} active, the first: {found[0][:300]}", file=sys.stderr)
+            proof.join(part)
             done, active = done + len(proving[proved]), sum(map(len, proof.active.values()))
             print(f"{done} of {len(texts)} texts, {active} active, {time.monotonic() - began:.0f} s", file=sys.stderr)
     print(f"{'surface':44} {'outputs':>7} {'texts shown':>14} {'active':>6}")
