@@ -147,7 +147,7 @@ class AttemptMessages:
             raise HarnessMisuse(f"ask {to!r}: expected another harness, was the one that asks; call the method directly")
         body, type = self._office.encoded(to, message)
         id = self._id_of(to, body, key)
-        reply = self._find(id)
+        reply = await self._find(id)
         if reply is None:
             await self._check_room(to)
             now = now_us()
@@ -158,8 +158,10 @@ class AttemptMessages:
                     if self._sender.before is not None:
                         self._sender.before()
                     await self._office.put(post)
-                    while (reply := self._find(id)) is None:
-                        await self._control.wait(self._mailbox.wait_reply, self._mailbox.replies)
+                    seen = self._mailbox.replies
+                    while (reply := await self._find(id)) is None:
+                        await self._control.wait(self._mailbox.wait_reply, seen)
+                        seen = self._mailbox.replies
             finally:
                 self._awaited.remove(_RE + id)
         if reply is None:
@@ -199,6 +201,7 @@ class AttemptMessages:
     async def receive(self, kinds: Sequence[type], *, in_execute: bool) -> Any:
         """Wait for a message, of one of those types if any is named, and return the oldest; see `Mail.receive`."""
         while True:
+            await self._mailbox.prepare()
             try:
                 return self.receive_nowait(kinds)
             except trio.WouldBlock:
@@ -270,11 +273,12 @@ class AttemptMessages:
         self._asked[question] += 1
         return f"{place}/{question}.{self._asked[question]}"
 
-    def _find(self, id: str) -> Message | None:
+    async def _find(self, id: str) -> Message | None:
         """Return the reply to a request, if it has arrived; the step in progress consumes replies that came too late."""
         found: Message | None = None
+        replies = await self._office.replies(self._sender.name)
         taken = {message.seq for message in self._mailbox.taken or ()}
-        for message in self._office.replies(self._sender.name):
+        for message in replies:
             if message.id == _RE + id:
                 found = message
             elif message.seq not in taken and self._is_late(message):

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from itertools import islice
 from math import inf
 
@@ -43,12 +44,14 @@ class Mailbox:
             there are none.
         accepts: the message types that the harness accepts; all if empty.
         limit: limit on waiting messages; None for no limit.
+        read_ahead: calls `read` without holding up the loop, where the store is on a server; None where `take` may read.
     """
 
     _bell: Condition
     _read: Callable[[int], Sequence[Message]]
     accepts: tuple[type, ...] = ()
     limit: int | None = None
+    _read_ahead: Callable[[Callable[[], Sequence[Message]]], Awaitable[Sequence[Message]]] | None = None
     replies: int = 0
     """How often replies have arrived."""
     _cursor: int = 0
@@ -58,6 +61,8 @@ class Mailbox:
     _searched: dict[Callable[[Message], bool], int] | None = None
     taken: list[Message] | None = None
     """Messages taken since the last step, in order."""
+    _notices: int = 0
+    """How often a message was noticed."""
 
     def deliver(self, message: Message, before: int | None) -> None:
         """Add a message that is in the store: at once if it is the next one, otherwise it is read in its turn.
@@ -81,6 +86,7 @@ class Mailbox:
 
     def notice(self, seq: int) -> None:
         """Note that the store has a message with that `seq` for this harness, so that it is queried again."""
+        self._notices += 1
         if seq > self._newest:
             self._newest = seq
             self._bell.ring()
@@ -89,6 +95,15 @@ class Mailbox:
         """Wake those who wait for a reply."""
         self.replies += 1
         self._bell.ring()
+
+    async def prepare(self) -> None:
+        """Read the page that `take` would read, if that is on a server."""
+        while self._read_ahead is not None and not self._page and self._newest > self._cursor:
+            cursor, notices = self._cursor, self._notices
+            page = await self._read_ahead(partial(self._read, cursor))
+            # Another task may have read it meanwhile, or put messages back; and what came since is not in the page.
+            if not self._page and cursor == self._cursor and (page or notices == self._notices):
+                self._turn_to(page)
 
     def take(self, fits: Callable[[Message], bool] | None = None) -> Message | None:
         """Take the oldest message for the step in progress, if there is one.
@@ -178,7 +193,9 @@ class Mailbox:
         """Read the next page; return whether there is one."""
         if self._newest <= self._cursor:
             return False
-        page = self._read(self._cursor)
+        return self._turn_to(self._read(self._cursor))
+
+    def _turn_to(self, page: Sequence[Message]) -> bool:
         if page:
             self._page, self._cursor = deque(page), page[-1].seq
         else:

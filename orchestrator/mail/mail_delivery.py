@@ -14,6 +14,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -28,7 +29,7 @@ from orchestrator.codec import decode, encode
 from orchestrator.errors import StoreError
 from orchestrator.mail.durable_mailbox import PAGE, Mailbox
 from orchestrator.recording.approval_waits import Approvals
-from orchestrator.recording.commit_queue import Receipt
+from orchestrator.recording.commit_queue import Condition, Receipt
 from orchestrator.recording.recorder import Recorder
 from orchestrator.store.store_capabilities import Leased, Watched
 from orchestrator.store.store_operations import OPERATOR, REQUEST, Message, Post, is_bounded
@@ -143,7 +144,7 @@ class MailDelivery:
         while True:
             try:
                 await trio.lowlevel.checkpoint()
-                return self._recorder.store.room(to)
+                return await self._recorder.read(partial(self._recorder.store.room, to))
             except UnknownHarness:
                 tries += 1
                 is_elsewhere = to in self.elsewhere
@@ -151,9 +152,9 @@ class MailDelivery:
                     raise
                 await trio.sleep(_ELSEWHERE_S if is_elsewhere else 0.001)
 
-    def replies(self, name: str) -> Sequence[Message]:
+    async def replies(self, name: str) -> Sequence[Message]:
         """Return the replies waiting for a harness."""
-        return self._recorder.store.replies(name)
+        return await self._recorder.read(partial(self._recorder.store.replies, name))
 
     async def ask(self, to: str, message: object, timeout_s: float) -> Any:
         """Ask a harness for an operator, and return its reply.
@@ -186,9 +187,10 @@ class MailDelivery:
         self._known.discard(name)
         self.promised.pop(name, None)
 
-    def reader_of(self, name: str) -> Callable[[int], Sequence[Message]]:
-        """Return the function with which a mailbox reads its messages."""
-        return _MailboxReader(self._recorder.store, name)
+    def mailbox_of(self, name: str, bell: Condition, accepts: tuple[type, ...], limit: int | None) -> Mailbox:
+        """Return the mailbox of a harness."""
+        ahead = self._recorder.read if isinstance(self._recorder.store, Leased) else None
+        return Mailbox(bell, _MailboxReader(self._recorder.store, name), accepts, limit, ahead)
 
     def watch(self) -> None:
         """Begin to check for changes by other processes, if they can write to the store."""

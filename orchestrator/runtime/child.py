@@ -29,7 +29,6 @@ from orchestrator import events
 from orchestrator.child_spec import ChildSpec
 from orchestrator.errors import OwnershipError, StoreError
 from orchestrator.lifecycle import Status
-from orchestrator.mail.durable_mailbox import Mailbox
 from orchestrator.outcome import Outcome, OutcomeKind
 from orchestrator.recording.budget_account import StoredBudgetAccount
 from orchestrator.recording.commit_queue import Condition
@@ -93,7 +92,7 @@ class Child:
         deadline = inf if spec.deadline_s is None else trio.current_time() + spec.deadline_s
         self.orders = ChildOrders(self.record, self.bell, spec.grace_s, deadline, spec.step_timeout_s)
         accepts, limit = types_of(type(harness)), limit_of(type(harness))
-        self.mailbox = Mailbox(self.bell, context.post.reader_of(spec.name), accepts, limit)
+        self.mailbox = context.post.mailbox_of(spec.name, self.bell, accepts, limit)
         self.family = Family(context.families, spec.name, spec.ancestors)
         """The harnesses that it has started."""
         effects = Effects(context.most)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import AsyncGenerator, Iterator
+from itertools import pairwise
 
 import psycopg
 import pytest
@@ -172,6 +173,46 @@ def test_harnesses_are_aborted_before_the_lease_lapses_while_everybody_waits_for
     with pytest.RaisesGroup(pytest.RaisesExc(StoreLost, match="lease of run")):
         trio.run(main)
     assert took[0] < SHORT_S
+
+
+@pytest.mark.parametrize("waits", ["receive", "ask", "send"])
+def test_a_harness_that_waits_for_a_silent_server_does_not_hold_up_its_siblings(
+    cut_off: tuple[Proxy, PostgresStore], waits: str
+) -> None:
+    """G8: what a harness reads from the store does not stop the loop."""
+    proxy, store = cut_off
+    turns, begun = list[float](), trio.Event()
+
+    class Waiting(BaseHarness[int, int, int]):
+        async def execute(self) -> AsyncGenerator[tuple[int, int]]:
+            yield 1, 1
+            await begun.wait()
+            proxy.freeze()
+            match waits:
+                case "receive":
+                    await self.receive()
+                case "ask":
+                    await self.ask("other", 1, timeout_s=60)
+                case _:
+                    await self.send("other", 1)
+
+    class Other(BaseHarness[int, int, int]):
+        async def execute(self) -> AsyncGenerator[tuple[int, int]]:
+            yield 1, 1
+            begun.set()
+            while True:
+                turns.append(time.monotonic())
+                await trio.sleep(0.001)
+
+    async def main() -> None:
+        async with Orchestrator(store) as orchestrator:
+            orchestrator.start(Other(0), name="other")
+            orchestrator.start(Waiting(0), name="one")
+
+    with pytest.RaisesGroup(pytest.RaisesExc(StoreLost, match="lease of run")):
+        trio.run(main)
+    longest = max(after - before for before, after in pairwise(turns))
+    assert (len(turns) > 50, longest < SHORT_S / 2) == (True, True)
 
 
 def test_the_wall_clock_of_a_machine_does_not_count(open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
