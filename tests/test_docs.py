@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from orchestrator.analysis.sources.source_reading import KINDS
 from orchestrator.analysis.sql.sql_columns import VIEWS
 from orchestrator.analysis.sql.sql_room import Room
 from orchestrator.log import HEADER
+from tests import ROOT
 from tests.docs import api_pages, errors_page, log_page, metrics_page
 from tests.docs.error_remedies import REMEDIES
 from tests.docs.pages import DOCS, LOG, NAMES, generated
@@ -60,6 +62,12 @@ def test_every_public_name_is_on_a_page_of_the_api(package: str) -> None:
     shown = {api_pages.value_of(*place) for page in api_pages.PAGES.values() for place in api_pages.names_on(page)}
 
     assert [name for name in api_pages.public(package) if api_pages.value_of(package, name) not in shown] == []
+
+
+def test_every_extra_is_in_the_readme() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [name for name in extras if f"`{name}`" not in readme and f"[{name}]" not in readme] == []
 
 
 def test_every_class_of_errors_has_a_remedy() -> None:
