@@ -121,8 +121,8 @@ def _line(alert: Alert) -> str:
 
 def plain(text: str) -> str:
     """Return a text that no mail or chat program reads as a mention, a link, a format or markup. Addresses are broken."""
-    broken = re.sub(r"(?i)\b([a-z][a-z0-9+.-]*)://", r"\1(:)//", text.translate(_MARKUP))
-    return re.sub(r"(?i)\bwww\.", "www(.)", broken)
+    # Also within a word: who reads it decides where an address begins.
+    return re.sub(r"(?i)(www)\.", r"\1(.)", text.translate(_MARKUP).replace(":/", "(:)/"))
 
 
 def ping(url: str) -> None:

@@ -28,7 +28,7 @@ _FORMULA = re.compile(r"\s*[=+\-@\uff0b\uff0d\uff1d\uff20\u2212]", re.UNICODE)
 """What a spreadsheet reads as a formula, in any width and after spaces it drops. Source: OWASP, CSV Injection."""
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _LINKS = re.compile(
-    r"[a-z][a-z0-9+.-]*://|\bwww\.|\]\s*[(\[]|<[!@#/a-z]|@(?:everyone|here|channel|all|room)\b|\w@\w|\bmailto:\S+@|\btg:/",
+    r"[a-z][a-z0-9+.-]*://|www\.|\]\s*[(\[]|<[!@#/a-z]|@(?:everyone|here|channel|all|room)\b|\w@\w|\bmailto:\S+@|[a-z]:/",
     re.IGNORECASE,
 )
 """What mail and chat programs make a link, a picture, a mention or markup of."""

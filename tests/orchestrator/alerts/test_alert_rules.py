@@ -92,6 +92,9 @@ def test_what_agents_wrote_is_inert() -> None:
     assert not set("<>@[]`*\x1b\u202e") & set(told)
     assert "https://" not in told
     assert plain("eurusd_1: 5 of 10 steps") == "eurusd_1: 5 of 10 steps"
+    for address in ("https://e.example", "tg:/resolve", "www.e.example", "Www.e.example"):
+        for before in ("", " ", "step 1", "=1+1", "x_"):
+            assert address not in plain(before + address)
 
 
 def test_ten_thousand_alerts_are_one_message_of_a_page() -> None:
