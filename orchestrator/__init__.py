@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from orchestrator.lifecycle import Status
     from orchestrator.nodes.fleet_members import Member
     from orchestrator.nodes.run_node import run_node
+    from orchestrator.nodes.run_on_ray import run_on_ray
     from orchestrator.orchestrator import Orchestrator
     from orchestrator.outcome import Outcome, OutcomeKind
     from orchestrator.recording.budget_account import Pool
@@ -44,6 +45,7 @@ else:
             "orchestrator.lifecycle": "Status",
             "orchestrator.nodes.fleet_members": "Member",
             "orchestrator.nodes.run_node": "run_node",
+            "orchestrator.nodes.run_on_ray": "run_on_ray",
             "orchestrator.orchestrator": "Orchestrator",
             "orchestrator.outcome": "Outcome OutcomeKind",
             "orchestrator.recording.budget_account": "Pool",
@@ -89,5 +91,6 @@ __all__ = [
     "UnknownHarness",
     "UsageError",
     "run_node",
+    "run_on_ray",
     "run_workers",
 ]

@@ -52,7 +52,7 @@ PAGES: Mapping[str, ApiPage] = {
         "Running many harnesses side by side.",
         {
             "orchestrator": "Orchestrator Handle Outcome OutcomeKind Status Restart Intensity Backoff Strategy Supervisor "
-            "Pool run_workers run_node Member",
+            "Pool run_workers run_node run_on_ray Member",
         },
     ),
     "store": ApiPage(

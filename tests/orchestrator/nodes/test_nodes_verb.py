@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -36,6 +37,18 @@ def test_a_password_in_the_address_is_refused(words: list[str], capsys: Captured
     said = capsys.readouterr().err
     assert "without a password" in said
     assert "pa55" not in said
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [(["--nodes", "2"], "expected --cluster ray"), (["--cluster", "ray"], "needs ray, which is not installed")],
+)
+def test_nodes_on_a_cluster_need_ray(words: list[str], told: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    factory = "tests.orchestrator.nodes.fleet_harnesses:ticking"
+    store = _ADDRESS.replace(":pa55", "")
+    assert main(["node", "--fleet", "desk", "--factory", factory, "--store", store, *words]) == 2
+    assert told in capsys.readouterr().err
 
 
 def test_nodes_are_shown_from_a_store_of_this_release_only(server: PostgresServer, capsys: Captured) -> None:
