@@ -33,7 +33,7 @@ _schemas = count(1)
 
 def _programs() -> Path:
     found = shutil.which("initdb")
-    folders = [Path(found).parent] if found else [Path(path) for path in sorted(glob(_BINARIES))]
+    folders = [Path(found).resolve().parent] if found else [Path(path) for path in sorted(glob(_BINARIES))]
     if not folders:
         missing = pytest.fail if os.environ.get("REQUIRE_POSTGRES") else pytest.skip
         missing("PostgreSQL is not installed: expected initdb on the path, or in /usr/lib/postgresql")

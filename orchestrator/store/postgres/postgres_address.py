@@ -132,6 +132,7 @@ class Address:
         schema: the schema that holds the store's tables.
         cipher: of the store, by default with the key that `ORCHESTRATOR_STORE_KEY_FILE` names.
         lease_s: seconds; a session in which a transaction waits for its client longer than that is ended by the server.
+        run: the run that connects, by which others know its sessions; empty for readers, and for who has no lease.
     """
 
     url: str = field(repr=False)
@@ -140,6 +141,7 @@ class Address:
     cipher: FieldCipher = field(
         default=Factory(lambda self: cipher_of(None, self.location), takes_self=True), repr=False, eq=False
     )
+    run: str = ""
 
     def __attrs_post_init__(self) -> None:
         if not is_postgres_url(self.url):

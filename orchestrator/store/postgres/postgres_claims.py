@@ -2,8 +2,9 @@
 
     end the leases of lapsed owners ──► read ──► decide each ──► insert the new ones, update the others, note all
 
-Invariant: an owner whose lease has lapsed cannot come back: its lease is deleted in the transaction that takes its harnesses
-over, and a renewal that came first is waited for, and counts. All of it happens under the lock on `meta`.
+Invariant: an owner whose lease has lapsed cannot come back: its lease is deleted, and its sessions are ended, in the
+transaction that takes its harnesses over, and a renewal that came first is waited for, and counts. All of it happens under
+the lock on `meta`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from orchestrator.lifecycle import Status
 from orchestrator.records import LIMITS_SET
 from orchestrator.store.encryption import reveal_body
 from orchestrator.store.postgres.postgres_connection import Database, array, text_array
+from orchestrator.store.postgres.postgres_lease import END_SESSIONS
 from orchestrator.store.postgres.postgres_reader import state_after
 from orchestrator.store.postgres.postgres_rows import EVENT, read_children
 from orchestrator.store.rules.claim_rules import check_going_on
@@ -26,9 +28,10 @@ from orchestrator.store.rules.holdings import Holdings
 from orchestrator.store.rules.state_rules import derive
 from orchestrator.store.store_protocol import Claim, Claimed, VersionRow
 
-_END_LAPSED = """
-DELETE FROM leases WHERE until <= clock_timestamp()
-AND run IN (SELECT owner FROM harnesses WHERE name = ANY(%s::text[]) AND owner IS NOT NULL)
+_END_LAPSED = f"""
+WITH lapsed AS (DELETE FROM leases WHERE until <= clock_timestamp()
+                AND run IN (SELECT owner FROM harnesses WHERE name = ANY(%s::text[]) AND owner IS NOT NULL) RETURNING run)
+{END_SESSIONS}
 """
 _CLAIMED = f"""
 SELECT h.name, h.id, h.owner, h.owner = %s OR is_alive(h.owner), h.epoch, h.status, h.attempt, h.event, h.supervision,

@@ -48,7 +48,7 @@ class Database:
             address.url,
             autocommit=True,
             connect_timeout=max(2, round(wait_s)),
-            application_name="orchestrator",
+            application_name=f"orchestrator {address.run}".strip(),
             options=" ".join(settings),
             tcp_user_timeout=round(address.lease_s * 1000),
             keepalives_idle=max(1, round(address.lease_s / 2)),

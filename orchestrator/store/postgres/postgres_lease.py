@@ -3,7 +3,8 @@
     renewed     every quarter of the lease, on a connection of its own, to the server's clock + `lease_s`
     fenced      at `FENCE` of the lease after the last renewal was sent, by this machine's monotonic clock: the run is over.
             A thread of its own sees to it, which asks nobody, so that a silent network cannot delay it
-    lapsed      at the end of the lease, by the server's clock: another run may claim the harnesses
+    lapsed      at the end of the lease, by the server's clock: another run may claim the harnesses. The others have the
+            server end the sessions of the lapsed run at once, so that one that was suspended holds no lock
 
 A run is fenced before its lease lapses, since a renewal reaches the server after it was sent; neither clock is compared with
 the other. A lapsed lease is never revived.
@@ -11,7 +12,6 @@ the other. A lapsed lease is never revived.
 
 from __future__ import annotations
 
-import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -29,15 +29,30 @@ _RENEW = 0.25
 _AGAIN_S = 0.1
 """Seconds between two attempts to renew while the server cannot be reached."""
 
+_AFTER_S = 0.005
+"""How long after the lease of another run has lapsed, its sessions are ended."""
+
 _BEGIN = """
 WITH gone AS (DELETE FROM leases WHERE until < clock_timestamp() - interval '1 day'),
      begun AS (INSERT INTO runs VALUES (%s, 0, 0))
 INSERT INTO leases VALUES (%s, clock_timestamp() + %s * interval '1 second')
 """
-_EXTEND = """
+END_SESSIONS = """
+SELECT count(pg_terminate_backend(a.pid))
+FROM pg_stat_activity a JOIN lapsed ON a.application_name = 'orchestrator ' || lapsed.run
+WHERE a.datname = current_database() AND a.usename = current_user
+"""
+"""Ends the sessions of runs `lapsed`. The server itself ends one whose transaction waits for its client late or not at all:
+not in the midst of statements that are sent together, nor after psycopg has sent them, with a flush at the end.
+"""
+_EXTEND = f"""
+WITH lapsed AS (SELECT run FROM leases WHERE until <= clock_timestamp()), ended AS ({END_SESSIONS})
 UPDATE leases SET until = clock_timestamp() + %s * interval '1 second'
 WHERE run = %s AND until > clock_timestamp()
-RETURNING (SELECT coalesce(json_object_agg(name, said), '{}')::text FROM kill_switches)
+RETURNING (SELECT coalesce(json_object_agg(name, said), '{{}}')::text FROM kill_switches),
+          (SELECT coalesce(extract(epoch FROM min(until) - clock_timestamp()), 0)::float8 FROM leases
+           WHERE until > clock_timestamp()),
+          (SELECT count FROM ended)
 """
 
 
@@ -55,7 +70,7 @@ class Lease:
         self._on_end = on_end
         self._stopped = threading.Event()
         self._ending = threading.Lock()
-        self.run = secrets.token_hex(6)
+        self.run = address.run
         """Name of the run."""
         self.kill_switches = kill_switches
         """The recorded texts of the kill switches that were on at the last renewal, by `@all` or name of a harness."""
@@ -71,6 +86,8 @@ class Lease:
             raise
         self._db: Database | None = db
         self._fence = sent + FENCE * self._lease_s
+        self._next_lapse_s = self._lease_s
+        """Seconds until the first lease that is not renewed has lapsed, as of the last renewal."""
         self._thread = threading.Thread(target=self._renew_all, name="orchestrator-lease", daemon=True)
         self._thread.start()
         threading.Thread(target=self._fence_off, name="orchestrator-fence", daemon=True).start()
@@ -117,7 +134,7 @@ class Lease:
             if self.left_s <= 0:
                 self._end("the server was not reached in time")
             elif self._renew():
-                wait_s = self._lease_s * _RENEW
+                wait_s = min(self._lease_s * _RENEW, self._next_lapse_s + _AFTER_S)
             else:
                 wait_s = min(_AGAIN_S, self._lease_s / 20)
             if self.error is not None:
@@ -142,7 +159,7 @@ class Lease:
             self._end("it had lapsed before it was renewed")
             return False
         self._fence = sent + FENCE * self._lease_s
-        self.kill_switches = decode(extended[0])
+        self.kill_switches, self._next_lapse_s = decode(extended[0]), float(extended[1])
         return True
 
     def _end(self, why: str) -> StoreUnusable:

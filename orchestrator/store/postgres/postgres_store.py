@@ -10,6 +10,7 @@ whose answer was lost has happened is known at the next try, and it happens once
 from __future__ import annotations
 
 import os
+import secrets
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -131,7 +132,7 @@ class PostgresStore(PostgresReader):
             raise UsageError(f"store: lease_s: expected {_SHORTEST_S} to {_LONGEST_S:g} seconds, was {lease_s!r:.100}")
         url, schema_of_url = split_schema(url)
         address = Address(url, schema_of_url if schema is None else schema, lease_s)
-        super().__init__(evolve(address, cipher=cipher_of(encryption_key, address.location)))
+        super().__init__(evolve(address, cipher=cipher_of(encryption_key, address.location), run=secrets.token_hex(6)))
         self.lease_s = lease_s
         self._key = _read_key(key)
         self._lock = threading.Lock()
@@ -209,12 +210,15 @@ class PostgresStore(PostgresReader):
             while True:
                 self._lease.check()
                 try:
-                    return self._try(writes, doubt)
+                    committed = self._try(writes, doubt)
                 except Exception as error:
                     self._db = self._without(self._db)
                     # On a connection that still works, the error is the statement's own.
                     if self._db is not None or not is_connection_error(error):
                         raise
+                else:
+                    self._lease.check()  # suspended meanwhile, another run may have gone on from here
+                    return committed
                 time.sleep(_AGAIN_S)
 
     def check_in_place(self) -> None:

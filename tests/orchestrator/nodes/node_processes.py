@@ -6,10 +6,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import IO, Self
 
 from orchestrator.store.postgres.postgres_address import Address
 from orchestrator.store.postgres.postgres_nodes import NodeTable
@@ -18,14 +18,14 @@ from tests import ROOT
 
 LEASE_S = 2.0
 """Long enough for a machine on which eight programs want a processor."""
-_PATIENCE_S = 60.0
+PATIENCE_S = 60.0
 
 
-def wait_until(holds: Callable[[], object], what: str) -> None:
+def wait_until(holds: Callable[[], object], what: str, patience_s: float = PATIENCE_S) -> None:
     """Wait until something is true, for a minute at most."""
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + patience_s
     while not holds():
-        assert time.monotonic() < deadline, f"{what}: not within {_PATIENCE_S:g} s"
+        assert time.monotonic() < deadline, f"{what}: not within {patience_s:g} s"
         time.sleep(0.02)
 
 
@@ -34,10 +34,15 @@ class Nodes:
 
     Args:
         url: address of a database of its own.
+        patience_s: seconds that anything is waited for.
     """
 
-    def __init__(self, url: str) -> None:
+    program = "tests.orchestrator.nodes.node_program"
+    fleet = "tests.orchestrator.nodes.fleet_harnesses"
+
+    def __init__(self, url: str, *, patience_s: float = PATIENCE_S) -> None:
         self.url = url
+        self.patience_s = patience_s
         self.store = PostgresReader(Address(url, "orchestrator", LEASE_S))
         self.table = NodeTable(self.store)
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -54,11 +59,26 @@ class Nodes:
             process.wait(30)
         self.store.close_readers()
 
-    def start(self, name: str, factory: str = "ticking", url: str | None = None) -> subprocess.Popen[bytes]:
-        """Start a node."""
-        reference = f"tests.orchestrator.nodes.fleet_harnesses:{factory}"
-        words = ["-m", "tests.orchestrator.nodes.node_program", url or self.url, name, str(LEASE_S), reference]
-        self._processes.append(subprocess.Popen([sys.executable, *words], cwd=ROOT, stdin=subprocess.DEVNULL))
+    def start(
+        self,
+        name: str,
+        factory: str = "ticking",
+        url: str | None = None,
+        *more: str,
+        env: Mapping[str, str] | None = None,
+        output: IO[bytes] | None = None,
+    ) -> subprocess.Popen[bytes]:
+        """Start a node.
+
+        Args:
+            more: further arguments of the program.
+            output: file for what it says; None for that of the tests.
+        """
+        words = ["-m", self.program, url or self.url, name, str(LEASE_S), f"{self.fleet}:{factory}", *more]
+        command = [sys.executable, *words]
+        self._processes.append(
+            subprocess.Popen(command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        )
         return self._processes[-1]
 
     def owned(self) -> dict[str, int]:
@@ -73,7 +93,7 @@ class Nodes:
 
     def wait_for(self, owned: dict[str, int]) -> None:
         """Wait until each node has so many harnesses, and no other is alive."""
-        wait_until(lambda: self.owned_or_none() == owned, f"{owned}")
+        wait_until(lambda: self.owned_or_none() == owned, f"{owned}", self.patience_s)
 
     def owned_or_none(self) -> dict[str, int] | None:
         """Return what `owned` does; None while there is no store."""
@@ -85,7 +105,11 @@ class Nodes:
     def wait_for_steps(self, more: int = 3) -> None:
         """Wait until every harness has made some more steps."""
         before = self.steps()
-        wait_until(lambda: all(step >= before[name] + more for name, step in self.steps().items()), "all make steps")
+
+        def all_do() -> bool:
+            return all(step >= before[name] + more for name, step in self.steps().items())
+
+        wait_until(all_do, "all make steps", self.patience_s)
 
     def assert_whole(self) -> None:
         """Assert that no harness has a gap or a step twice, and that its state is that of its steps."""

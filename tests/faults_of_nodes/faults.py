@@ -1,0 +1,10 @@
+"""All faults, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.faults_of_nodes.node_faults import NODE_FAULTS
+from tests.faults_of_nodes.trial import Fault
+
+FAULTS: Mapping[str, Fault] = {fault.name: fault for fault in NODE_FAULTS}
