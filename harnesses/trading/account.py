@@ -285,4 +285,4 @@ def _exposure(
 def _price_of(order: OpenOrder, state: TradingState) -> Decimal:
     want = order.placed.order
     known = state.prices.get(want.symbol)
-    return want.limit_price or want.stop_price or (known.mark if known else ZERO)
+    return want.worst_price or (known.mark if known else ZERO)

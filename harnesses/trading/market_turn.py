@@ -189,6 +189,7 @@ class Turn:
         if not fills:
             return
         placed = {one.client_id: one.source for one in self.decision.placed} if self.decision else {}
+        placed |= {one.exit_id: one.source for one in self.decision.placed if one.exit_id} if self.decision else {}
         if until_decision:
             fills = tuple(takewhile(lambda fill: fill.client_id not in placed, fills))
         sources = {id: one.placed.source for id, one in self.before.open.items()} | placed

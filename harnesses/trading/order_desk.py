@@ -23,7 +23,16 @@ from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import Broker, BrokerUnavailable, OrderRefused
 from harnesses.trading.market.feed import Feed, instruments_of
 from harnesses.trading.market.instruments import Instrument
-from harnesses.trading.market.orders import Cancel, OrderReport, OrderStatus, PlacedOrder, Source, client_id_for, salt_of
+from harnesses.trading.market.orders import (
+    Cancel,
+    OrderReport,
+    OrderStatus,
+    PlacedOrder,
+    Source,
+    client_id_for,
+    exit_of,
+    salt_of,
+)
 from harnesses.trading.market_turn import Turn
 from harnesses.trading.order_screening import Wanted
 from harnesses.trading.position_book import Book, differences
@@ -130,18 +139,47 @@ class Desk:
         raise BrokerUnavailable(f"{self.broker.name}: fills arrive faster than the account can be read; try again")
 
     async def refresh(self, turn: Turn) -> None:
-        """Update the state of our open orders."""
-        if not turn.state.open or not any(order.is_open for order in turn.state.open.values()):
+        """Update the state of our open orders.
+
+        An order that an earlier attempt of this step began to cancel is still open here, with what it has filled: the strategy
+        is asked as it was then, and the cancellation is reported when this attempt makes it again.
+        """
+        known = turn.state.open
+        if not known or not any(order.is_open for order in known.values()):
             return
         still = {report.client_id: report for report in await self.broker.open_orders(self._symbols)}
-        # An order that an earlier attempt of this step began to cancel is reported when this attempt cancels it again.
-        cancels = {effect.key for effect in self._harness.effects}
-        for id, order in turn.state.open.items():
-            if not order.is_open or _cancel_key(id) in cancels:
+        for id, order in known.items():
+            entry = known.get(order.placed.entry_id)
+            # An exit is asked for with its entry, as long as that may be filled.
+            if not order.is_open or (entry is not None and entry.is_open):
                 continue
-            report = still.get(id) or await self.broker.find(order.placed)
+            report = still.get(id) or await self.broker.find(_known(order))
             lost = evolve(order.report, status=OrderStatus.CANCELLED, reason="the venue no longer has such an order")
-            turn.take_report(order.placed, report or lost)
+            turn.take_report(order.placed, self._before_cancel(order.placed, report or lost))
+            if (exit := exit_of(order.placed)) is not None:
+                await self._take_exit(turn, exit, is_refresh=True)
+
+    def _before_cancel(self, placed: PlacedOrder, report: OrderReport) -> OrderReport:
+        """Return a report as it was before an earlier attempt began to cancel the order or its entry."""
+        keys = {_cancel_key(id) for id in (placed.client_id, placed.entry_id) if id}
+        if report.status is OrderStatus.CANCELLED and any(effect.key in keys for effect in self._harness.effects):
+            return evolve(report, status=OrderStatus.OPEN, reason="")
+        return report
+
+    async def _take_exit(self, turn: Turn, exit: PlacedOrder, *, is_new: bool = False, is_refresh: bool = False) -> None:
+        """Take the venue's report on the exit of an order that was just reported on: its units follow from that order's fills.
+
+        Args:
+            is_new: whether its entry was not known before; the exit of any other is known, or has ended.
+        """
+        known = turn.state.open.get(exit.client_id)
+        if not (is_new if known is None else known.is_open):
+            return
+        report = await self.broker.find(exit)
+        if report is None and known is not None:
+            report = evolve(known.report, status=OrderStatus.CANCELLED, reason="the venue no longer has such an exit")
+        if report is not None:
+            turn.take_report(exit, self._before_cancel(exit, report) if is_refresh else report)
 
     async def take_fills(self, turn: Turn, *, until_decision: bool = False, before: datetime | None = None) -> None:
         """Apply the fills since the last known one, up to a time, to the book; see `Turn.take_fills`."""
@@ -177,6 +215,7 @@ class Desk:
 
     async def _cancel(self, turn: Turn, wanted: Sequence[tuple[OpenOrder, Source, str]]) -> None:
         tried = {one.client_id for one in turn.cancelled}
+        wanted_ids = {one.placed.client_id for one, _, _ in wanted}
         orders = [one for one in wanted if one[0].placed.client_id not in tried]
         for order, source, why in orders:
             placed = order.placed
@@ -196,15 +235,22 @@ class Desk:
             turn.cancelled.append(evolve(done, report=report))
             if report is not None:
                 turn.state = with_report(turn.state, placed, report)
+                exit = exit_of(placed)
+                if exit is not None and exit.client_id not in wanted_ids:
+                    await self._take_exit(turn, exit)
         if orders:
             await self.take_fills(turn, until_decision=turn.resumed)
 
     def placed(self, index: int, wanted: Wanted, turn: Turn) -> PlacedOrder:
         """Return the `index`-th order of the step being made, from 1, with its client id."""
+        exit_id = self._client_id(f"{_key(index)}-exit", turn) if wanted.order.has_exit else ""
+        return PlacedOrder(self._client_id(_key(index), turn), wanted.order, wanted.source, turn.time, exit_id)
+
+    def _client_id(self, key: str, turn: Turn) -> str:
         harness = self._harness
-        client_id = client_id_for(harness.name, harness.current_step + 1, _key(index), turn.state.salt)
+        client_id = client_id_for(harness.name, harness.current_step + 1, key, turn.state.salt)
         shape: Callable[[str], str] | None = getattr(self.broker, "shape_id", None)
-        return PlacedOrder(client_id if shape is None else shape(client_id), wanted.order, wanted.source, turn.time)
+        return client_id if shape is None else shape(client_id)
 
     async def decide(self, turn: Turn, decision: Decision) -> None:
         """Record the orders to place. The kill switch prevents this, and then no order is placed."""
@@ -244,7 +290,10 @@ class Desk:
             turn.latched = self._plain(error)
             turn.refuse(placed, Source.OPERATOR, turn.latched)
         else:
+            is_new = placed.client_id not in turn.state.open
             turn.take_report(placed, report)
+            if (exit := exit_of(placed)) is not None:
+                await self._take_exit(turn, exit, is_new=is_new)
             if placed.source is Source.RISK and turn.closing is None:
                 risk = after_stop_loss(turn.state.risk, self._limits, placed.order.symbol, turn.time)
                 turn.state = evolve(turn.state, risk=risk)
@@ -291,6 +340,14 @@ def _key(index: int) -> str:
 
 def _cancel_key(client_id: str) -> str:
     return f"cancel-{client_id}"
+
+
+def _known(order: OpenOrder) -> PlacedOrder:
+    """Return an order as it is asked for: of an exit whose entry has ended, the units that were reported last are final."""
+    placed = order.placed
+    if not placed.entry_id:
+        return placed
+    return evolve(placed, entry_ended=True, order=evolve(placed.order, units=order.report.units))
 
 
 def _taken(report: OrderReport) -> OrderReport:

@@ -23,7 +23,7 @@ from decimal import Decimal, localcontext
 from attrs import evolve, frozen
 
 from harnesses.trading.market.instruments import EXACT, Instrument
-from harnesses.trading.market.orders import ONE, ZERO, Order, OrderKind, Side, Source
+from harnesses.trading.market.orders import ONE, ZERO, Order, OrderKind, Side, Source, wrong_exit
 from harnesses.trading.risk import Limits, Risk, RiskState, is_stale
 
 
@@ -177,13 +177,23 @@ def forbidden(one: Wanted, risk: Risk, limits: Limits, exposure: Exposure | None
 
 def _malformed(order: Order) -> str:
     """Return what is invalid about an order itself; empty if nothing is."""
-    prices = {OrderKind.LIMIT: order.limit_price, OrderKind.STOP: order.stop_price}
-    price = prices.get(order.kind, ONE)
     if not (order.units.is_finite() and order.units > 0):
         return f"expected units above 0, was {order.units}; use the side to sell"
-    if price is None or not (price.is_finite() and price > 0):
-        return f"a {order.kind} order needs a {order.kind}_price above 0, was {price}"
-    return ""
+    for kind, price in ((OrderKind.LIMIT, order.limit_price), (OrderKind.STOP, order.stop_price)):
+        if order.kind in (kind, OrderKind.OCO) and not _is_price(price):
+            return f"a {order.kind} order needs a {kind}_price above 0, was {price}"
+    if not order.has_exit:
+        return wrong_exit(order) if order.kind is OrderKind.OCO else ""
+    for name, price in (("take_profit", order.take_profit), ("stop_loss", order.stop_loss)):
+        if price is not None and not _is_price(price):
+            return f"expected a {name} above 0, was {price}"
+    if order.side is Side.SELL:
+        return "only a purchase can have an exit: no position becomes short"
+    return wrong_exit(order)
+
+
+def _is_price(price: Decimal | None) -> bool:
+    return price is not None and price.is_finite() and price > 0
 
 
 def _possible(
@@ -230,7 +240,7 @@ def _within(order: Order, limits: Limits, exposure: Exposure, cash: Decimal, equ
 
 def _cost(order: Order, exposure: Exposure) -> Decimal:
     """Return the expected price of a unit, including slippage and fees."""
-    return order.limit_price or order.stop_price or exposure.price or ZERO
+    return order.worst_price or exposure.price or ZERO
 
 
 def _filled_at(order: Order, exposure: Exposure) -> Decimal:
@@ -253,6 +263,10 @@ def _in_ticks(order: Order, instrument: Instrument) -> Order:
         order = evolve(order, limit_price=rounded(order.limit_price))
     if order.stop_price is not None:
         order = evolve(order, stop_price=instrument.round_price(order.stop_price))
+    if order.take_profit is not None:
+        order = evolve(order, take_profit=instrument.price_up(order.take_profit))
+    if order.stop_loss is not None:
+        order = evolve(order, stop_loss=instrument.round_price(order.stop_loss))
     return order
 
 

@@ -185,7 +185,8 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         book, adopting = self.state.book, any(command.do == Verb.ADOPT for command in self._inbox)
         if book is not None and not adopting:
             await self._check(book, decision)
-        known = {*self.state.open, *(placed.client_id for placed in (decision.placed if decision else ()))}
+        decided = decision.placed if decision else ()
+        known = {*self.state.open, *(id for placed in decided for id in (placed.client_id, placed.exit_id))}
         self._foreign = await self._desk.foreign(known)
 
     async def _check(self, book: Book, decision: Decision | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from string import ascii_letters, digits
@@ -17,7 +18,7 @@ from harnesses.trading.exchange.ccxt_client import CcxtClient, CcxtOptions
 from harnesses.trading.exchange.exchange_dialects import dialect_of, lacks, missing
 from harnesses.trading.market.bars import Bar, MarketSlice
 from harnesses.trading.market.broker import BrokerUnavailable, OrderRefused
-from harnesses.trading.market.orders import OrderKind, OrderStatus, PlacedOrder, Side
+from harnesses.trading.market.orders import OrderKind, OrderStatus, PlacedOrder, Side, exit_of
 
 from .hostility import Hostility
 from .ordering import BTC, ETH, MOMENT, placed
@@ -220,6 +221,46 @@ async def test_a_held_stop_that_nobody_answers_for_is_not_sent_twice_when_its_ba
     assert (found and found.status, await broker.open_orders([BTC])) == (OrderStatus.FILLED, [])
 
 
+@pytest.mark.parametrize(
+    ("exchange", "fate"),
+    [("binance", "calm"), ("kraken", "lost"), ("okx", "dropped"), ("bybit", "lost"), ("coinbase", "calm")],
+)
+async def test_an_exit_is_held_for_what_its_entry_has_filled_and_sold_once_even_over_a_restart(
+    exchange: str, options: CcxtOptions, venue: RunningVenue, fate: str
+) -> None:
+    """As a harness does: it asks about an exit with its entry, and after a restart looks at the slice again."""
+    there = in_dialect(options, exchange, venue.url)
+    first = CcxtBroker(exchange, there, stops="hold")
+    prices = {"take_profit": Decimal("55000.00"), "stop_loss": Decimal("45000.00")}
+    limited = placed("entry", kind=OrderKind.LIMIT, limit="1000.00", units="0.01")
+    bought, waiting = (
+        PlacedOrder(first.shape_id(id), evolve(one.order, **prices), one.source, MOMENT, first.shape_id(f"{id}-exit"))
+        for id, one in (("bought", placed("bought", units="0.01")), ("waiting", limited))
+    )
+    exits = [exit for one in (bought, waiting) if (exit := exit_of(one)) is not None]
+    for order in (bought, waiting):
+        await first.submit(order)
+    sized = [await first.find(exit) for exit in exits]
+    await first.observe(bars(1, "45000.01"))
+    venue.fates(fate)
+    with suppress(BrokerUnavailable):
+        await first.observe(bars(2, "44999"))
+
+    second = CcxtBroker(exchange, there, stops="hold")
+    known = [evolve(exits[0], entry_ended=True, order=evolve(exits[0].order, units=Decimal("0.01"))), exits[1]]
+    await second.observe(bars(2, "44999"))
+    became = [await second.find(exit) for exit in known]
+    await second.cancel(waiting.client_id, BTC)
+    ended = await second.find(exits[1])
+    await closed(venue)
+
+    assert [one and one.units for one in sized] == [Decimal("0.01"), 0]
+    assert [one and one.status for one in became] == [OrderStatus.FILLED, OrderStatus.OPEN]
+    assert (ended and ended.status, await second.open_orders([BTC])) == (OrderStatus.CANCELLED, [])
+    placed_there = [one[0] for one in venue.control("orders")]
+    assert placed_there == [bought.client_id, waiting.client_id, exits[0].client_id]
+
+
 @pytest.mark.parametrize("reason", ["rate", "clock"])
 async def test_a_held_stop_that_is_not_taken_for_its_rate_is_still_held_and_sent_with_the_same_slice_again(
     options: CcxtOptions, venue: RunningVenue, reason: str
@@ -289,6 +330,7 @@ def test_what_cannot_be_had_at_an_exchange_is_a_line_each() -> None:
 
     assert [line.partition(":")[0] for line in lines] == [
         "stop orders",
+        "oco orders and exits",
         "requests do not lapse",
         "it does not tell its time",
         "only its latest executions can be listed",

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any, Literal
 
 import trio
@@ -29,13 +30,13 @@ from harnesses.trading.exchange.ccxt_translation import (
     parse_instrument,
     parse_report,
 )
-from harnesses.trading.exchange.exchange_dialects import PROVEN, Lookup, Pages, lacks, missing, undeclared
+from harnesses.trading.exchange.exchange_dialects import HELD, PROVEN, Lookup, Pages, lacks, missing, undeclared
 from harnesses.trading.exchange.exchange_fills import Executions
-from harnesses.trading.exchange.held_stops import HeldStops
+from harnesses.trading.exchange.held_orders import HeldOrders
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import BrokerUnavailable, OrderRefused, VenueAccount
 from harnesses.trading.market.instruments import Instrument
-from harnesses.trading.market.orders import Fill, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side
+from harnesses.trading.market.orders import ZERO, Fill, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side, exit_of
 
 _REMEMBERED = 10_000
 _PAGE = 1000
@@ -57,9 +58,9 @@ class CcxtBroker:
             parameter of an order and so place a different order.
         max_wait_s: maximum seconds an order may wait for the venue's rate limit before it counts as refused, because it was
             decided on older market data.
-        stops: what is done with a stop order at an exchange that has none at the market price. "refuse" refuses it before
-            it is sent. "hold" holds it here, and sends it as a market order once a bar has reached its price: between two
-            bars, and while the program does not run, nothing watches.
+        stops: what is done with a stop order at an exchange that has none at the market price, with an order with two prices
+            and with an exit. "refuse" refuses it before it is sent. "hold" holds it here, and sends it as a market order once
+            a bar has reached its price: between two bars, and while the program does not run, nothing watches.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class CcxtBroker:
                 f"{self.name}: stops: expected 'refuse', because a market order of unknown outcome is never certain there, "
                 "was 'hold'; trade at one of the tested exchanges"
             )
-        self._held = HeldStops() if stops == "hold" else None
+        self._held = HeldOrders() if stops == "hold" else None
         self.lacks: Sequence[str] = ()
         """What cannot be had at this exchange, a line for each; known once it is connected."""
         self._max_wait_s = max_wait_s
@@ -130,11 +131,20 @@ class CcxtBroker:
                 f"order {placed.client_id}: expected {self._dialect.id_form} as its client id at {self.name}; "
                 "it was not sent; use `shape_id`"
             )
+        if placed.order.has_exit and self._held is None:
+            raise OrderRefused(
+                f'order {placed.client_id}: {self.name} has no exits: expected stops="hold", which holds them here; '
+                "it was not sent"
+            )
         if self._is_held(placed):
             assert self._held is not None, "it is held"
-            return self._held.hold(placed)
-        self._check_declared(placed)
-        return await self._place(placed)
+            report = self._held.hold(placed)
+        else:
+            self._check_declared(placed)
+            report = await self._place(placed)
+        if self._held is not None and (exit := exit_of(placed)) is not None:
+            self._held.hold(_sized(exit, ZERO))
+        return report
 
     async def _place(self, placed: PlacedOrder) -> OrderReport:
         """Send an order until it is certain that it was accepted, or refused."""
@@ -212,20 +222,71 @@ class CcxtBroker:
         return found
 
     def _is_held(self, placed: PlacedOrder) -> bool:
-        """Return whether an order is held here, because the exchange has no such stop."""
-        return self._held is not None and placed.order.kind is OrderKind.STOP and bool(self._undeclared(placed))
+        """Return whether an order is held here, because the exchange has none of its kind."""
+        if self._held is None:
+            return False
+        return bool(placed.entry_id) or (placed.order.kind in HELD and bool(self._undeclared(placed)))
 
     async def _find_held(self, placed: PlacedOrder) -> OrderReport:
-        """Return the report on a stop that the exchange does not have: it is held, again after a restart."""
+        """Return the report on an order that the exchange does not have: it is held, again after a restart."""
         assert self._held is not None, "it is held"
+        if placed.entry_id:
+            return await self._find_exit(placed)
         report = self._held.hold(placed)
         if report.status is not OrderStatus.OPEN or not self._held.is_reached(placed):
             return report
         # The market order of an earlier program may still arrive.
         return await self._release(placed, again=True)
 
+    async def _find_exit(self, placed: PlacedOrder) -> OrderReport:
+        """Return the report on an exit that is not at the exchange: it is held, with what its entry has filled."""
+        assert self._held is not None, "it is held"
+        was_held = self._held.has(placed.client_id)
+        if not was_held:
+            # The market order of an earlier program may still arrive.
+            await self._wait_until_lapsed(placed.client_id)
+            found = await self._query(placed.client_id, placed.order.symbol, placed)
+            if found is not None:
+                return found
+        placed = await self._with_entry(placed)
+        report = self._held.hold(placed)
+        if report.status is not OrderStatus.OPEN:
+            return report
+        if placed.entry_ended and not placed.order.units:
+            return self._held.drop(placed.client_id, "its entry was not filled") or report
+        if was_held or not placed.entry_ended or not self._held.is_reached(placed):
+            return report
+        return await self._release(placed)
+
+    async def _with_entry(self, placed: PlacedOrder) -> PlacedOrder:
+        """Return an exit with the units that its entry has filled so far."""
+        assert self._held is not None, "it is held"
+        if placed.entry_ended or self._held.has(placed.entry_id):
+            # Of an entry that is held itself, nothing is filled.
+            return placed if placed.entry_ended else _sized(placed, ZERO)
+        entry = await self._query(placed.entry_id, placed.order.symbol, _entry_of(placed))
+        if entry is None:
+            return evolve(_sized(placed, ZERO), entry_ended=True)
+        return evolve(_sized(placed, entry.filled), entry_ended=entry.status is not OrderStatus.OPEN)
+
+    async def _without_entry(self, placed: PlacedOrder) -> PlacedOrder:
+        """Cancel what is left of the entry of an exit; return the exit with what can be sold of it.
+
+        An exchange may have taken its fee from what was bought.
+        """
+        symbol, units = placed.order.symbol, placed.order.units
+        if not placed.entry_ended:
+            entry = await self.cancel(placed.entry_id, symbol)
+            units = units if entry is None else entry.filled
+        market = self._client.markets[symbol]
+        balance = await self._certainly("account", "fetch_balance")
+        free: Raw = balance["free"]
+        instrument = parse_instrument(market, self._client.precision_mode)
+        sellable = instrument.round_units(min(units, exact(free.get(market["base"]))))
+        return evolve(_sized(placed, sellable), entry_ended=True)
+
     async def _release(self, placed: PlacedOrder, *, again: bool = False) -> OrderReport:
-        """Send a held stop as a market order, under its client id, unless the exchange has it already.
+        """Send a held order as a market order, under its client id, unless the exchange has it already.
 
         Args:
             again: whether it may have been sent before, so that it is sent only once that order has certainly lapsed.
@@ -239,8 +300,12 @@ class CcxtBroker:
             await self._wait_until_lapsed(placed.client_id)
             found = await self._query(placed.client_id, placed.order.symbol, placed)
         if found is None:
+            placed = await self._without_entry(placed) if placed.entry_id else placed
+            if not placed.order.units:
+                return self._held.refuse(placed, "nothing of it is free to be sold")
+            order = evolve(placed.order, kind=OrderKind.MARKET, limit_price=None, stop_price=None)
             try:
-                found = await self._place(evolve(placed, order=evolve(placed.order, kind=OrderKind.MARKET, stop_price=None)))
+                found = await self._place(evolve(placed, order=order))
             except _NotTaken as error:
                 raise BrokerUnavailable(f"{error}; the stop is held until {self.name} takes it") from error
             except OrderRefused as error:
@@ -446,3 +511,13 @@ class CcxtBroker:
         if len(quotes) != 1:
             raise HarnessMisuse(f"{self.name}: expected symbols with one quote currency, was {sorted(quotes)}")
         return quotes.pop()
+
+
+def _sized(exit: PlacedOrder, units: Decimal) -> PlacedOrder:
+    return evolve(exit, order=evolve(exit.order, units=units))
+
+
+def _entry_of(exit: PlacedOrder) -> PlacedOrder:
+    """Return the entry of an exit as far as it must be known to look it up."""
+    side = Side.SELL if exit.order.side is Side.BUY else Side.BUY
+    return evolve(exit, client_id=exit.entry_id, order=evolve(exit.order, side=side, kind=OrderKind.MARKET))

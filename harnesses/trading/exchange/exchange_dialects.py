@@ -277,6 +277,8 @@ _DIALECTS = (
         proven=True,
     ),
 )
+HELD = (OrderKind.STOP, OrderKind.OCO)
+"""Kinds that are held by us where an exchange does not have them, if the user says so."""
 PROVEN = {dialect.exchange: dialect for dialect in _DIALECTS if dialect.proven}
 """Dialects that the tests prove at a hostile venue that speaks them."""
 
@@ -310,10 +312,10 @@ def lacks(dialect: Dialect, has: Raw, features: Raw, market: Raw, *, holds: bool
     lines: list[str] = []
     for kind in OrderKind:
         if why := undeclared(dialect, kind, has, features, market):
-            held = holds and kind is OrderKind.STOP
+            held = holds and kind in HELD
             do = "held here, and sent as a market order once a bar reaches them" if held else "refused before they are sent"
-            hint = '; stops="hold" holds them here' if kind is OrderKind.STOP and not holds else ""
-            lines.append(f"{kind} orders: {do}: {why}{hint}")
+            hint = '; stops="hold" holds them here' if kind in HELD and not holds else ""
+            lines.append(f"{kind} orders{' and exits' if kind is OrderKind.OCO else ''}: {do}: {why}{hint}")
     if dialect.expiry is Expiry.NONE:
         lines.append("requests do not lapse: an order that is not found after a lost answer needs a person to settle it")
     if not has.get("fetchTime"):
@@ -334,6 +336,8 @@ def undeclared(dialect: Dialect, kind: OrderKind, has: Raw, features: Raw, marke
     needed = "createLimitOrder" if kind is OrderKind.LIMIT else "createMarketOrder"
     if not (has.get("createOrder") and has.get(needed)):
         return f"expected has[{needed!r}] in ccxt's description of the exchange"
+    if kind is OrderKind.OCO:
+        return "it has none that is found and filled under the id it was placed with"
     if kind is not OrderKind.STOP:
         return ""
     if dialect.stop is None:

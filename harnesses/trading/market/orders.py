@@ -72,6 +72,8 @@ class OrderKind(StrEnum):
     """At `limit_price` or better."""
     STOP = "stop"
     """As a market order, once the market reaches `stop_price`."""
+    OCO = "oco"
+    """One cancels the other: as a limit order or as a stop order, whichever is reached first."""
 
 
 class OrderStatus(StrEnum):
@@ -105,15 +107,31 @@ class Order:
     limit_price: Decimal | None = None
     stop_price: Decimal | None = None
     reason: str = ""
+    take_profit: Decimal | None = None
+    """Limit price of the exit: an order that closes what this one has filled, as far as it has filled it."""
+    stop_loss: Decimal | None = None
+    """Stop price of the exit."""
 
     def __attrs_post_init__(self) -> None:
         make_exact(self, "units")
-        make_exact(self, "limit_price", "stop_price", optional=True)
+        make_exact(self, "limit_price", "stop_price", "take_profit", "stop_loss", optional=True)
         # A plain string equals the enum member, but is not one.
         for name, known in (("side", Side), ("kind", OrderKind)):
             word = getattr(self, name)
             if not isinstance(word, known):
                 object.__setattr__(self, name, _member(known, name, word))
+
+    @property
+    def has_exit(self) -> bool:
+        """Whether it is a bracket: an entry with an exit."""
+        return self.take_profit is not None or self.stop_loss is not None
+
+    @property
+    def worst_price(self) -> Decimal | None:
+        """The highest price that it names; None for a market order."""
+        if self.limit_price is None or self.stop_price is None:
+            return self.limit_price or self.stop_price
+        return max(self.limit_price, self.stop_price)
 
 
 @frozen
@@ -147,6 +165,12 @@ class PlacedOrder:
     source: Source
     decided: datetime
     """When it was decided, by the feed's clock."""
+    exit_id: str = ""
+    """Client id of its exit; empty for an order without one."""
+    entry_id: str = ""
+    """Client id of the order that this one is the exit of; empty for any other."""
+    entry_ended: bool = False
+    """Whether that order has ended, so that the units of the exit are final."""
 
 
 @frozen
@@ -159,6 +183,7 @@ class OrderReport:
     side: Side
     kind: OrderKind
     units: Decimal
+    """In total; of an exit, what its entry has filled so far."""
     filled: Decimal
     status: OrderStatus
     reason: str = ""
@@ -189,6 +214,34 @@ def _member(known: type[StrEnum], name: str, word: object) -> StrEnum:
         return known(word)
     words = " or ".join(map(repr, map(str, known)))
     raise HarnessMisuse(f"Order: {name}: expected {words}, was {word!r:.80}; use {known.__name__}.{next(iter(known)).name}")
+
+
+def wrong_exit(order: Order) -> str:
+    """Return what is wrong with the prices of an exit, or of an order with two prices; empty if nothing is."""
+    sells = order.side is Side.BUY if order.has_exit else order.side is Side.SELL
+    limit, stop = (order.take_profit, order.stop_loss) if order.has_exit else (order.limit_price, order.stop_price)
+    if limit is None or stop is None or (stop < limit if sells else limit < stop):
+        return ""
+    names = ("take_profit", "stop_loss") if order.has_exit else ("limit_price", "stop_price")
+    return f"expected a {names[0]} {'above' if sells else 'below'} the {names[1]}, were {limit} and {stop}"
+
+
+def exit_of(placed: PlacedOrder) -> PlacedOrder | None:
+    """Return the exit of an order, for all of its units; None for an order without one."""
+    entry = placed.order
+    if not entry.has_exit:
+        return None
+    both = entry.take_profit is not None and entry.stop_loss is not None
+    order = Order(
+        symbol=entry.symbol,
+        side=Side.SELL if entry.side is Side.BUY else Side.BUY,
+        units=entry.units,
+        kind=OrderKind.OCO if both else OrderKind.STOP if entry.take_profit is None else OrderKind.LIMIT,
+        limit_price=entry.take_profit,
+        stop_price=entry.stop_loss,
+        reason=entry.reason and f"exit: {entry.reason}",
+    )
+    return PlacedOrder(placed.exit_id, order, placed.source, placed.decided, entry_id=placed.client_id)
 
 
 def client_id_for(harness: str, step: int, key: str, salt: str = "") -> str:

@@ -1,7 +1,7 @@
 """The matching of a simulated venue: how orders and bars change its books. Deterministic, no I/O.
 
-Invariants: cash is never negative and no position is short; what an open order needs is reserved for it; a fill is never
-better than the market was: slippage and rounding go against the taker, a limit is respected, a stop may fill past a gap.
+Invariants: cash is never negative and no position is short; what an open order needs is reserved for it; the exit of an order
+closes as many units as the order has filled. `fill_prices` tells the prices.
 
     accept    a new order: refused, or open; filled at once as far as the market allows
     match     a slice of the market: first splits, then every open order in order of arrival
@@ -24,10 +24,27 @@ from attrs import evolve
 from harnesses.trading.market.bars import Bar, MarketSlice
 from harnesses.trading.market.broker import OrderRefused
 from harnesses.trading.market.instruments import EXACT, Instrument, split_units
-from harnesses.trading.market.orders import ONE, ZERO, Fill, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side
+from harnesses.trading.market.orders import (
+    ONE,
+    ZERO,
+    Fill,
+    OrderKind,
+    OrderReport,
+    OrderStatus,
+    PlacedOrder,
+    Side,
+    exit_of,
+    wrong_exit,
+)
+from harnesses.trading.paper.fill_prices import after_entry, expected_price, flat, is_stopped, price_in, price_now
 from harnesses.trading.paper.paper_books import Books, Matched, OpenOrder, Quote, Rules, reserved_cash, reserved_units
 
-_PRICES = {OrderKind.MARKET: (False, False), OrderKind.LIMIT: (True, False), OrderKind.STOP: (False, True)}
+_PRICES = {
+    OrderKind.MARKET: (False, False),
+    OrderKind.LIMIT: (True, False),
+    OrderKind.STOP: (False, True),
+    OrderKind.OCO: (True, True),
+}
 """Whether each kind of order has a limit price and a stop price."""
 
 
@@ -42,7 +59,9 @@ def accept(books: Books, placed: PlacedOrder, rules: Rules) -> Matched:
     with localcontext(EXACT):
         instrument = _checked(placed, rules)
         want, last = placed.order, books.quotes.get(placed.order.symbol)
-        price = _expected(placed, rules, last)
+        price = expected_price(want, rules, last)
+        if price is None:
+            _refuse(placed, f"price: expected a known price of {want.symbol}, but none has been seen yet; wait for the first")
         if want.units * price < instrument.min_notional:
             _refuse(placed, f"units times price: expected {instrument.min_notional:f} or more, was {want.units * price:f}")
         order = OpenOrder(
@@ -51,13 +70,19 @@ def accept(books: Books, placed: PlacedOrder, rules: Rules) -> Matched:
             units=want.units,
             price=want.limit_price or want.stop_price,
             market=want.kind is OrderKind.MARKET,
+            stop=want.stop_price if want.kind is OrderKind.OCO else None,
         )
         if want.side is Side.BUY:
             order = evolve(order, reserved=order.cost(order.units, price, rules.fees))
         _check_means(books, order)
-        books = evolve(books, orders={**books.orders, placed.client_id: order}, accepted=books.accepted + 1)
-        now = _price_now(order, rules, last) if last is not None and last.time == books.time else None
-        return Matched(books, (order.report(),)) if now is None else _fill(books, order, now, rules)
+        orders = {**books.orders, placed.client_id: order, **_exit_orders(order)}
+        books = evolve(books, orders=orders, accepted=books.accepted + 1)
+        exits = (orders[placed.exit_id].report(),) if want.has_exit else ()
+        now = price_now(order, rules, last) if last is not None and last.time == books.time else None
+        if last is None or now is None:
+            return Matched(books, (*exits, order.report()))
+        filled = _fill(books, _triggered(order, flat(last.close)), now, rules)
+        return evolve(filled, reports=(*exits, *filled.reports))
 
 
 def match(books: Books, market: MarketSlice, rules: Rules) -> Matched:
@@ -75,15 +100,36 @@ def match(books: Books, market: MarketSlice, rules: Rules) -> Matched:
                 books = split.books
                 reports += split.reports
         books = _seen(books, market, rules)
-        for order in books.orders.values():
-            symbol = order.placed.order.symbol
-            price = _price_in(order, market.bars[symbol], rules) if symbol in market.bars else None
-            if price is not None:
-                after = _fill(books, order, price, rules)
-                books = after.books
-                reports += after.reports
-                fills += after.fills
+        entered: dict[str, Bar] = {}
+        for id in books.orders:
+            after = _matched(books, id, market, entered, rules)
+            books = after.books
+            reports += after.reports
+            fills += after.fills
         return Matched(books, tuple(reports), tuple(fills))
+
+
+def _matched(books: Books, id: str, market: MarketSlice, entered: dict[str, Bar], rules: Rules) -> Matched:
+    """Fill an order as far as a slice does.
+
+    Args:
+        entered: by client id of its exit, what was left of the bar when an entry was filled in it; updated. Only the stop
+            price of such an exit is looked at: its limit price may have been reached before the entry. An entry that was
+            filled at the open has the whole bar before it.
+    """
+    order = books.orders.get(id)
+    bar = market.bars.get(order.placed.order.symbol) if order is not None else None
+    if order is None or bar is None or not order.left:
+        return Matched(books)
+    price = price_in(order, entered.get(id, bar), rules, stops_only=id in entered)
+    if price is None:
+        return Matched(books)
+    entry = books.orders.get(order.placed.entry_id)
+    ended = Matched(books) if entry is None else _closed(books, entry, OrderStatus.CANCELLED, "its exit was reached")
+    after = _fill(ended.books, _triggered(order, entered.get(id, bar)), price, rules)
+    if order.placed.exit_id and after.fills and not order.market:
+        entered[order.placed.exit_id] = after_entry(bar, price)
+    return evolve(after, reports=(*ended.reports, *after.reports))
 
 
 def cancel(books: Books, client_id: str) -> Matched:
@@ -98,29 +144,38 @@ def _checked(placed: PlacedOrder, rules: Rules) -> Instrument:
     instrument = rules.instrument(order.symbol)
     if not rules.has(order.symbol):
         _refuse(placed, f"symbol: expected one of the venue's, was {order.symbol!r}")
-    for name, price, wanted in zip(("limit", "stop"), (order.limit_price, order.stop_price), _PRICES[order.kind], strict=True):
-        if (price is not None) != wanted:
-            _refuse(placed, f"{name}_price of a {order.kind} order: expected {'one' if wanted else 'none'}, was {price}")
-        if price is not None and not (price.is_finite() and price > 0 and price == instrument.price_down(price)):
-            _refuse(placed, f"{name}_price: expected a multiple of {instrument.least_price} above 0, was {price}")
+    _check_prices(placed, instrument)
     units = order.units
     if not (units.is_finite() and units > 0 and units == instrument.round_units(units)):
         _refuse(placed, f"units: expected a multiple of {instrument.lot} above 0, was {units}")
     if units < instrument.min_units:
         _refuse(placed, f"units: expected {instrument.min_units} or more, was {units}")
+    if bool(placed.exit_id) != order.has_exit:
+        _refuse(placed, f"exit_id: expected {'one, because it has an exit' if order.has_exit else 'none'}")
+    if why := wrong_exit(order):
+        _refuse(placed, why)
+    if (exit := exit_of(placed)) is not None:
+        _check_prices(exit, instrument)
     return instrument
 
 
-def _expected(placed: PlacedOrder, rules: Rules, last: Quote | None) -> Decimal:
-    """Return the worst price at which an order is expected to be filled."""
+def _check_prices(placed: PlacedOrder, instrument: Instrument) -> None:
     order = placed.order
-    if order.limit_price is not None:
-        return order.limit_price
-    if order.stop_price is not None:
-        return rules.taker_price(order.symbol, order.side, order.stop_price)
-    if last is None:
-        _refuse(placed, f"price: expected a known price of {order.symbol}, but none has been seen yet; wait for the first")
-    return rules.taker_price(order.symbol, order.side, last.close)
+    for name, price, wanted in zip(("limit", "stop"), (order.limit_price, order.stop_price), _PRICES[order.kind], strict=True):
+        if (price is not None) != wanted:
+            _refuse(placed, f"{name}_price of a {order.kind} order: expected {'one' if wanted else 'none'}, was {price}")
+        if price is not None and not (price.is_finite() and price > 0 and price == instrument.price_down(price)):
+            _refuse(placed, f"{name}_price: expected a multiple of {instrument.least_price} above 0, was {price}")
+
+
+def _exit_orders(entry: OpenOrder) -> dict[str, OpenOrder]:
+    """Return the exit of a new order by its client id: it has no units until the order is filled."""
+    exit = exit_of(entry.placed)
+    if exit is None:
+        return {}
+    want = exit.order
+    price, stop = want.limit_price or want.stop_price, want.stop_price if want.kind is OrderKind.OCO else None
+    return {exit.client_id: OpenOrder(exit, f"{entry.venue_id}-exit", ZERO, price, market=False, stop=stop)}
 
 
 def _check_means(books: Books, order: OpenOrder) -> None:
@@ -134,54 +189,36 @@ def _check_means(books: Books, order: OpenOrder) -> None:
         _refuse(order.placed, f"{of}: expected at most {free:f}, which is not reserved, was {needed:f}; order less")
 
 
-def _price_now(order: OpenOrder, rules: Rules, last: Quote) -> Decimal | None:
-    """Return the price at which a new order is filled at once; None if it must wait."""
-    if rules.fill_at == "next_open":
-        return None
-    return _price_in(order, Bar(last.close, last.close, last.close, last.close, ZERO), rules, taking=True)
-
-
-def _price_in(order: OpenOrder, bar: Bar, rules: Rules, *, taking: bool = False) -> Decimal | None:
-    """Return the price at which a bar fills an order; None if it does not reach the order's price.
-
-    Args:
-        taking: whether the order is the taker: then a limit order suffers slippage too.
-    """
-    want, price = order.placed.order, order.price
-    buys, grain = want.side is Side.BUY, rules.instrument(want.symbol)
-    if order.market or price is None:
-        return rules.taker_price(want.symbol, want.side, bar.open)
-    if want.kind is OrderKind.STOP:
-        reached = bar.high >= price if buys else bar.low <= price
-        worse = max(price, bar.open) if buys else min(price, bar.open)
-        return rules.taker_price(want.symbol, want.side, bar.open if taking else worse) if reached else None
-    reached = bar.low <= price if buys else bar.high >= price
-    first = grain.price_up(bar.open) if buys else grain.price_down(bar.open)
-    if taking:
-        first = rules.taker_price(want.symbol, want.side, bar.open)
-    return (min(price, first) if buys else max(price, first)) if reached else None
-
-
 def _fill(books: Books, order: OpenOrder, price: Decimal, rules: Rules) -> Matched:
     """Fill an order at a price, as far as the bar's volume and the account allow."""
     want = order.placed.order
     quote = books.quotes[want.symbol]
-    order = evolve(order, market=order.market or want.kind is OrderKind.STOP)
     units = order.left if quote.left is None else min(order.left, quote.left)
     if price <= 0:
         units = ZERO
     possible = _affordable(books, order, units, price, rules) if want.side is Side.BUY else units
     cut = possible < units
     fills: tuple[Fill, ...] = ()
+    reports: tuple[OrderReport, ...] = ()
     if possible:
         fills = (_executed(books, order, possible, price, rules),)
         books, order = _booked(books, order, fills[0], quote)
+        if (exit := books.orders.get(order.placed.exit_id)) is not None:
+            exit = evolve(exit, units=exit.units + possible)
+            books = evolve(books, orders={**books.orders, order.placed.exit_id: exit})
+            reports = (exit.report(),)
     if not order.left:
-        return evolve(_closed(books, order, OrderStatus.FILLED, ""), fills=fills)
-    if cut:
-        return evolve(_closed(books, order, OrderStatus.CANCELLED, "not enough cash at the market price"), fills=fills)
-    books = evolve(books, orders={**books.orders, order.placed.client_id: order})
-    return Matched(books, (order.report(),), fills)
+        after = _closed(books, order, OrderStatus.FILLED, "")
+    elif cut:
+        after = _closed(books, order, OrderStatus.CANCELLED, "not enough cash at the market price")
+    else:
+        after = Matched(evolve(books, orders={**books.orders, order.placed.client_id: order}), (order.report(),))
+    return evolve(after, reports=(*reports, *after.reports), fills=fills)
+
+
+def _triggered(order: OpenOrder, bar: Bar) -> OpenOrder:
+    """Return an order that fills at any price from now on, if a bar has reached its stop price."""
+    return evolve(order, market=True) if not order.market and is_stopped(order, bar) else order
 
 
 def _affordable(books: Books, order: OpenOrder, units: Decimal, price: Decimal, rules: Rules) -> Decimal:
@@ -237,13 +274,17 @@ def _split(books: Books, symbol: str, ratio: Decimal, rules: Rules) -> Matched:
     after = Matched(evolve(books, positions={**books.positions, symbol: held}))
     reports: list[OrderReport] = []
     for id, order in books.orders.items():
-        if order.placed.order.symbol != symbol:
+        if order.placed.order.symbol != symbol or id not in after.books.orders:
             continue
         # Rounded so that it needs no more than is reserved; a remainder below one lot is no longer ordered.
         left = instrument.round_units(order.left * ratio)
-        price = None if order.price is None else max(instrument.price_down(order.price / ratio), instrument.least_price)
-        order = evolve(order, units=order.filled + left, price=price)
-        if left:
+        price, stop = (
+            None if one is None else max(instrument.price_down(one / ratio), instrument.least_price)
+            for one in (order.price, order.stop)
+        )
+        waits = not order.left
+        order = evolve(order, units=order.filled + left, price=price, stop=stop)
+        if left or waits:
             after = Matched(evolve(after.books, orders={**after.books.orders, id: order}))
             reports.append(order.report())
         else:
@@ -268,8 +309,13 @@ def _share(symbol: str, bar: Bar, rules: Rules) -> Decimal | None:
 
 
 def _closed(books: Books, order: OpenOrder, status: OrderStatus, reason: str) -> Matched:
-    orders = {id: one for id, one in books.orders.items() if id != order.placed.client_id}
-    return Matched(evolve(books, orders=orders), (order.report(status, reason),))
+    """End an order, and its exit if it has nothing to close."""
+    ended = {order.placed.client_id: order.report(status, reason)}
+    exit = books.orders.get(order.placed.exit_id)
+    if exit is not None and not exit.left:
+        ended = {order.placed.exit_id: exit.report(OrderStatus.CANCELLED, "its entry was not filled")} | ended
+    orders = {id: one for id, one in books.orders.items() if id not in ended}
+    return Matched(evolve(books, orders=orders), tuple(ended.values()))
 
 
 def _refuse(placed: PlacedOrder, what: str) -> NoReturn:

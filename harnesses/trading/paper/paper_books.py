@@ -116,7 +116,7 @@ class OpenOrder:
     units: Decimal
     """Units in total, filled and unfilled, adjusted for splits."""
     price: Decimal | None
-    """The limit or stop price; None for a market order."""
+    """The limit price, or the stop price of a stop order; None for a market order."""
     market: bool
     """Whether it fills at any price: a market order, or a stop that was reached."""
     reserved: Decimal = ZERO
@@ -126,6 +126,8 @@ class OpenOrder:
     """Units times price of the fills so far."""
     charged: Decimal = ZERO
     """Fees so far."""
+    stop: Decimal | None = None
+    """The stop price of an order that has a limit price too."""
 
     @property
     def left(self) -> Decimal:

@@ -116,7 +116,8 @@ class PaperBroker:
         known = self._ledger.report(placed.client_id)
         if known is not None:
             return known
-        return self._commit(accept(self._ledger.books(), placed, self.rules)).reports[-1]
+        reports = self._commit(accept(self._ledger.books(), placed, self.rules)).reports
+        return next(report for report in reversed(reports) if report.client_id == placed.client_id)
 
     async def cancel(self, client_id: str, symbol: str) -> OrderReport | None:
         await self._checkpoint()

@@ -103,15 +103,24 @@ def placed(submit: Submit, now: datetime) -> PlacedOrder:
     """Return the order that a `Submit` stands for."""
     grain = INSTRUMENTS[submit.symbol]
     price = grain.round_price(100 + submit.ticks * Decimal("0.01"))
+    prices = {OrderKind.LIMIT: (price, None), OrderKind.STOP: (None, price)}
+    limit, stop = prices.get(submit.kind, (None, None))
+    above, below = max(price, 200 - price) + 1, min(price, 200 - price) - 1
+    if submit.kind is OrderKind.OCO:
+        limit, stop = (above, below) if submit.side is Side.SELL else (below, above)
+    has_exit = submit.side is Side.BUY and submit.number % 2 == 1
     order = Order(
         symbol=submit.symbol,
         side=submit.side,
         units=Decimal(submit.units) * (1 if submit.symbol == "A" else Decimal("1.1")),
         kind=submit.kind,
-        limit_price=price if submit.kind is OrderKind.LIMIT else None,
-        stop_price=price if submit.kind is OrderKind.STOP else None,
+        limit_price=limit,
+        stop_price=stop,
+        take_profit=above if has_exit else None,
+        stop_loss=below if has_exit and submit.units % 3 else None,
     )
-    return PlacedOrder(f"order-{submit.number}", order, Source.STRATEGY, now)
+    exit_id = f"exit-{submit.number}" if has_exit else ""
+    return PlacedOrder(f"order-{submit.number}", order, Source.STRATEGY, now, exit_id)
 
 
 def market(number: int, what: Mapping[str, Bar]) -> MarketSlice:

@@ -445,15 +445,16 @@ def play(books: Books, number: int, action: Action, rules: Rules) -> Matched:
 def assert_orders_add_up(books: Books, matched: Matched, fills: list[Fill], rules: Rules) -> None:
     """Hold each open order against its fills: what was filled, what was paid, and never beyond its limit."""
     for venue_id, order in ((one.venue_id, one) for one in books.orders.values()):
-        assert order.left > 0
+        assert order.left > 0 or order.placed.entry_id in books.orders
         assert order.left == rules.instrument(order.placed.order.symbol).round_units(order.left)
-        assert int(venue_id.removeprefix("paper-")) <= books.accepted
+        assert int(venue_id.removeprefix("paper-").removesuffix("-exit")) <= books.accepted
     for report in {report.client_id: report for report in matched.reports}.values():
         assert report.filled <= report.units
         assert (report.status is OrderStatus.OPEN) == (report.client_id in books.orders)
         # A split may leave less than a lot of an order: the rest is cancelled, so that there is nothing more to be filled.
         is_cut = report.status is OrderStatus.CANCELLED and "a split" in report.reason
-        assert (report.status is OrderStatus.FILLED or is_cut) == (report.filled == report.units)
+        is_waiting = not report.units and report.client_id.startswith("exit-")
+        assert (report.status is OrderStatus.FILLED or is_cut or is_waiting) == (report.filled == report.units)
     for fill in matched.fills:
         assert fill.units > 0 < fill.price
         assert fill.fee >= 0

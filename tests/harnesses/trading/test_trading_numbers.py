@@ -65,7 +65,7 @@ def test_the_words_for_side_and_kind_become_members() -> None:
     [
         (("purchase", Decimal(1)), "side: expected 'buy' or 'sell', was 'purchase'"),
         ((None, Decimal(1)), "side: expected 'buy' or 'sell', was None"),
-        (("buy", Decimal(1), "auction"), "kind: expected 'market' or 'limit' or 'stop', was 'auction'"),
+        (("buy", Decimal(1), "auction"), "kind: expected 'market' or 'limit' or 'stop' or 'oco', was 'auction'"),
     ],
 )
 def test_other_words_are_refused(words: tuple[object, ...], said: str) -> None:
