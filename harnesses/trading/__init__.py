@@ -31,6 +31,7 @@ from harnesses.trading.market.orders import (
     Replace,
     Side,
     Source,
+    TimeInForce,
 )
 from harnesses.trading.market_turn import Verb
 from harnesses.trading.order_screening import Refusal
@@ -95,6 +96,7 @@ __all__ = [
     "Stochastic",
     "Strategy",
     "TaLib",
+    "TimeInForce",
     "Timeframe",
     "TradingHarness",
     "TradingOutput",

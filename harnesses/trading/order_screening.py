@@ -182,6 +182,8 @@ def _malformed(order: Order) -> str:
     for kind, price in ((OrderKind.LIMIT, order.limit_price), (OrderKind.STOP, order.stop_price)):
         if order.kind in (kind, OrderKind.OCO) and not _is_price(price):
             return f"a {order.kind} order needs a {kind}_price above 0, was {price}"
+    if order.wrong_time:
+        return order.wrong_time
     if not order.has_exit:
         return wrong_exit(order) if order.kind is OrderKind.OCO else ""
     for name, price in (("take_profit", order.take_profit), ("stop_loss", order.stop_loss)):

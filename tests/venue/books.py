@@ -70,6 +70,7 @@ class Order:
     pace_ms: int
     """Between two of them."""
     status: str = "NEW"
+    in_force: str = "GTC"
     filled: Decimal = ZERO
     paid: Decimal = ZERO
     """Or received, in quote."""
@@ -148,6 +149,8 @@ class Books:
         self.by_client.setdefault(order.client_id, []).append(order)
         self.changed.append(order)
         self._work(order, order.time_ms)
+        if order.in_force != "GTC" and order.is_open:
+            self._close(order, "EXPIRED", order.time_ms)
         return order
 
     def cancel(self, order: Order, now_ms: int) -> None:

@@ -80,6 +80,10 @@ def parse_order(fields: Mapping[str, str], price: Decimal, now_ms: int, parts: i
     if units * (limit or price) < symbol.min_notional:
         raise VenueError(-1013, "Filter failure: NOTIONAL")
     order = Order(0, client_id, symbol, side, type, units, limit, stop, now_ms, parts, pace_ms, updated_ms=now_ms)
+    order.in_force = fields.get("timeInForce", "GTC")
+    if order.in_force not in ("GTC", "IOC", "FOK"):
+        raise VenueError(-1115, "Invalid timeInForce.")
+    order.parts = 1 if order.in_force == "FOK" else parts
     if stop and (price >= stop if side == "BUY" else price <= stop):
         raise VenueError(-2010, "Stop price would trigger immediately.")
     return order
@@ -120,7 +124,7 @@ def order_json(order: Order) -> Json:
         "origQuoteOrderQty": "0.00000000",
         "cummulativeQuoteQty": f"{order.paid:.8f}",
         "status": order.status,
-        "timeInForce": "GTC",
+        "timeInForce": order.in_force,
         "type": order.type,
         "side": order.side,
         "stopPrice": f"{order.stop:.8f}",

@@ -18,7 +18,7 @@ from harnesses.trading.exchange.ccxt_client import CcxtClient, CcxtOptions
 from harnesses.trading.exchange.exchange_dialects import dialect_of, lacks, missing
 from harnesses.trading.market.bars import Bar, MarketSlice
 from harnesses.trading.market.broker import BrokerUnavailable, OrderRefused
-from harnesses.trading.market.orders import OrderKind, OrderStatus, PlacedOrder, Side, exit_of
+from harnesses.trading.market.orders import AT_ONCE, OrderKind, OrderStatus, PlacedOrder, Side, TimeInForce, exit_of
 
 from .hostility import Hostility
 from .ordering import BTC, ETH, MOMENT, placed
@@ -147,6 +147,41 @@ async def test_a_stop_waits_for_its_price_where_the_exchange_has_stops(spoken: C
     assert (waiting and waiting.status, listed.kind, untouched) == (OrderStatus.OPEN, OrderKind.STOP, 0)
     assert (fill.client_id, fill.side) == (stop.client_id, Side.SELL)
     assert fill.price < 45_000
+
+
+@pytest.mark.parametrize("fate", ["calm", "lost"])
+async def test_an_order_that_is_to_be_filled_at_once_leaves_no_rest(
+    options: CcxtOptions, venue: RunningVenue, fate: str
+) -> None:
+    venue.control("price", symbol="BTCUSDT", price="50000")
+    broker = CcxtBroker("binance", options)
+
+    async def at_once(id: str, limit: str, time: TimeInForce) -> tuple[OrderStatus, Decimal]:
+        order = placed(id, kind=OrderKind.LIMIT, limit=limit, units="0.01")
+        venue.fates(fate)
+        with suppress(BrokerUnavailable):
+            await broker.submit(evolve(order, order=evolve(order.order, time_in_force=time)))
+        found = await broker.find(order)
+        assert found is not None
+        return found.status, found.filled
+
+    for time in AT_ONCE:
+        assert await at_once(f"below-{time}", "40000.00", time) == (OrderStatus.EXPIRED, 0)
+        assert await at_once(f"above-{time}", "60000.00", time) == (OrderStatus.FILLED, Decimal("0.01"))
+    assert await broker.open_orders([BTC]) == []
+
+
+@pytest.mark.parametrize("time", [*AT_ONCE, TimeInForce.DAY])
+async def test_a_time_in_force_is_refused_before_it_is_sent_where_it_is_not_tested(
+    spoken: CcxtBroker, exchange: str, venue: RunningVenue, time: TimeInForce
+) -> None:
+    kind = OrderKind.LIMIT if time is TimeInForce.DAY else OrderKind.MARKET
+    order = named(spoken, placed("a-1", kind=kind, limit="1000.00" if kind is OrderKind.LIMIT else None))
+
+    with pytest.raises(OrderRefused, match=f"time_in_force: expected gtc.*, was {time} of a {kind} order; it was not sent"):
+        await spoken.submit(evolve(order, order=evolve(order.order, time_in_force=time)))
+
+    assert venue.books()["arrivals"] == 0
 
 
 @pytest.mark.parametrize("exchange", HOLDING, indirect=True)
@@ -331,6 +366,7 @@ def test_what_cannot_be_had_at_an_exchange_is_a_line_each() -> None:
     assert [line.partition(":")[0] for line in lines] == [
         "stop orders",
         "oco orders and exits",
+        "time in force ioc, fok, day, gtd",
         "requests do not lapse",
         "it does not tell its time",
         "only its latest executions can be listed",

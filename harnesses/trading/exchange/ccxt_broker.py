@@ -30,13 +30,23 @@ from harnesses.trading.exchange.ccxt_translation import (
     parse_instrument,
     parse_report,
 )
-from harnesses.trading.exchange.exchange_dialects import HELD, PROVEN, Lookup, Pages, lacks, missing, undeclared
+from harnesses.trading.exchange.exchange_dialects import HELD, PROVEN, Lookup, Pages, lacks, missing, undeclared, untimed
 from harnesses.trading.exchange.exchange_fills import Executions
 from harnesses.trading.exchange.held_orders import HeldOrders
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import BrokerUnavailable, OrderRefused, VenueAccount
 from harnesses.trading.market.instruments import Instrument
-from harnesses.trading.market.orders import ZERO, Fill, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side, exit_of
+from harnesses.trading.market.orders import (
+    AT_ONCE,
+    ZERO,
+    Fill,
+    OrderKind,
+    OrderReport,
+    OrderStatus,
+    PlacedOrder,
+    Side,
+    exit_of,
+)
 
 _REMEMBERED = 10_000
 _PAGE = 1000
@@ -131,6 +141,8 @@ class CcxtBroker:
                 f"order {placed.client_id}: expected {self._dialect.id_form} as its client id at {self.name}; "
                 "it was not sent; use `shape_id`"
             )
+        if why := untimed(self._dialect, placed.order):
+            raise OrderRefused(f"order {placed.client_id}: {self.name} does not take it: {why}; it was not sent")
         if placed.order.has_exit and self._held is None:
             raise OrderRefused(
                 f'order {placed.client_id}: {self.name} has no exits: expected stops="hold", which holds them here; '
@@ -383,6 +395,8 @@ class CcxtBroker:
         params = {self._dialect.placing_id: placed.client_id, **self._dialect.always}
         if kind == "market" and order.side is Side.BUY and order.kind is OrderKind.MARKET:
             params |= self._dialect.market_purchase(f"{order.units:f}")
+        if order.time_in_force in AT_ONCE:
+            params["timeInForce"] = order.time_in_force.upper()
         if order.kind is OrderKind.STOP:
             assert self._dialect.stop is not None, "a kind that the exchange does not have is not sent"
             params[self._dialect.stop] = f"{order.stop_price:f}"

@@ -29,7 +29,7 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from harnesses.trading.market.orders import OrderKind
+from harnesses.trading.market.orders import AT_ONCE, Order, OrderKind, TimeInForce
 
 Raw = Mapping[str, Any]
 DAY_MS = 86_400_000
@@ -103,6 +103,8 @@ class Dialect:
     """Whether only a unified account is tested: another one would take the units of a purchase for money."""
     stop: str | None = "triggerPrice"
     """ccxt's parameter for the price of a stop at the market price; None if the exchange has none that stays one order."""
+    at_once: bool = False
+    """Whether it takes limit orders with ccxt's parameter `timeInForce` IOC and FOK."""
     expiry: Expiry = Expiry.NONE
     fixed_s: float = 0.0
     """Seconds for which the exchange takes a backdated request after its timestamp."""
@@ -194,6 +196,7 @@ _DIALECTS = (
         "binance",
         placing_id="newClientOrderId",
         finding_id="origClientOrderId",
+        at_once=True,
         expiry=Expiry.WINDOW,
         pages=Pages.FROM_ID,
         proven=True,
@@ -202,6 +205,7 @@ _DIALECTS = (
         "binanceus",
         placing_id="newClientOrderId",
         finding_id="origClientOrderId",
+        at_once=True,
         expiry=Expiry.WINDOW,
         pages=Pages.FROM_ID,
         proven=True,
@@ -316,6 +320,8 @@ def lacks(dialect: Dialect, has: Raw, features: Raw, market: Raw, *, holds: bool
             do = "held here, and sent as a market order once a bar reaches them" if held else "refused before they are sent"
             hint = '; stops="hold" holds them here' if kind in HELD and not holds else ""
             lines.append(f"{kind} orders{' and exits' if kind is OrderKind.OCO else ''}: {do}: {why}{hint}")
+    times = [str(time) for time in TimeInForce if time is not TimeInForce.GTC and not (dialect.at_once and time in AT_ONCE)]
+    lines.append(f"time in force {', '.join(times)}: refused before they are sent: not tested there")
     if dialect.expiry is Expiry.NONE:
         lines.append("requests do not lapse: an order that is not found after a lost answer needs a person to settle it")
     if not has.get("fetchTime"):
@@ -323,6 +329,15 @@ def lacks(dialect: Dialect, has: Raw, features: Raw, market: Raw, *, holds: bool
     if dialect.pages is Pages.LAST:
         lines.append("only its latest executions can be listed: after a long pause, fills may have to be looked up by hand")
     return lines
+
+
+def untimed(dialect: Dialect, order: Order) -> str:
+    """Return why an exchange does not take an order's time in force; empty if it does."""
+    time = order.time_in_force
+    if order.wrong_time or time is TimeInForce.GTC or (dialect.at_once and time in AT_ONCE and order.kind is OrderKind.LIMIT):
+        return order.wrong_time
+    can = "gtc, and ioc or fok of a limit order" if dialect.at_once else "gtc"
+    return f"time_in_force: expected {can}, was {time} of a {order.kind} order"
 
 
 def undeclared(dialect: Dialect, kind: OrderKind, has: Raw, features: Raw, market: Raw) -> str:

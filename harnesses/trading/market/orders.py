@@ -76,6 +76,24 @@ class OrderKind(StrEnum):
     """One cancels the other: as a limit order or as a stop order, whichever is reached first."""
 
 
+class TimeInForce(StrEnum):
+    """How long an order may be filled."""
+
+    GTC = "gtc"
+    """Until it is cancelled."""
+    IOC = "ioc"
+    """At once, as far as possible; the rest is cancelled."""
+    FOK = "fok"
+    """At once and whole, or not at all."""
+    DAY = "day"
+    """On the day of its decision (UTC)."""
+    GTD = "gtd"
+    """Before `good_till`."""
+
+
+AT_ONCE = (TimeInForce.IOC, TimeInForce.FOK)
+
+
 class OrderStatus(StrEnum):
     """State of an order at the venue. An open order may be partially filled."""
 
@@ -111,12 +129,16 @@ class Order:
     """Limit price of the exit: an order that closes what this one has filled, as far as it has filled it."""
     stop_loss: Decimal | None = None
     """Stop price of the exit."""
+    time_in_force: TimeInForce = TimeInForce.GTC
+    """Of this order; its exit is open until it is filled or cancelled."""
+    good_till: datetime | None = None
+    """With `TimeInForce.GTD`; UTC, with zone."""
 
     def __attrs_post_init__(self) -> None:
         make_exact(self, "units")
         make_exact(self, "limit_price", "stop_price", "take_profit", "stop_loss", optional=True)
         # A plain string equals the enum member, but is not one.
-        for name, known in (("side", Side), ("kind", OrderKind)):
+        for name, known in (("side", Side), ("kind", OrderKind), ("time_in_force", TimeInForce)):
             word = getattr(self, name)
             if not isinstance(word, known):
                 object.__setattr__(self, name, _member(known, name, word))
@@ -125,6 +147,23 @@ class Order:
     def has_exit(self) -> bool:
         """Whether it is a bracket: an entry with an exit."""
         return self.take_profit is not None or self.stop_loss is not None
+
+    @property
+    def wrong_time(self) -> str:
+        """What is wrong with its time in force; empty if nothing is."""
+        if (self.good_till is not None) != (self.time_in_force is TimeInForce.GTD):
+            return f"good_till: expected {'none' if self.good_till else 'a time'} with time_in_force {self.time_in_force}"
+        if self.good_till is not None and self.good_till.tzinfo is None:
+            return f"good_till: expected a time with zone, was {self.good_till}"
+        if self.time_in_force in AT_ONCE and self.kind not in (OrderKind.MARKET, OrderKind.LIMIT):
+            return f"time_in_force {self.time_in_force}: expected a market or limit order, was a {self.kind} order"
+        return ""
+
+    def is_over(self, decided: datetime, now: datetime) -> bool:
+        """Return whether an order decided at a time may no longer be filled in a bar that begins at another."""
+        if self.time_in_force is TimeInForce.DAY:
+            return now.date() > decided.date()
+        return self.good_till is not None and now >= self.good_till
 
     @property
     def worst_price(self) -> Decimal | None:

@@ -25,6 +25,7 @@ from harnesses.trading.market.bars import Bar, MarketSlice
 from harnesses.trading.market.broker import OrderRefused
 from harnesses.trading.market.instruments import EXACT, Instrument, split_units
 from harnesses.trading.market.orders import (
+    AT_ONCE,
     ONE,
     ZERO,
     Fill,
@@ -33,6 +34,7 @@ from harnesses.trading.market.orders import (
     OrderStatus,
     PlacedOrder,
     Side,
+    TimeInForce,
     exit_of,
     wrong_exit,
 )
@@ -78,8 +80,11 @@ def accept(books: Books, placed: PlacedOrder, rules: Rules) -> Matched:
         orders = {**books.orders, placed.client_id: order, **_exit_orders(order)}
         books = evolve(books, orders=orders, accepted=books.accepted + 1)
         exits = (orders[placed.exit_id].report(),) if want.has_exit else ()
-        now = price_now(order, rules, last) if last is not None and last.time == books.time else None
+        is_seen = last is not None and last.time == books.time
+        now = price_now(order, rules, last) if last is not None and is_seen else None
         if last is None or now is None:
+            if is_seen and rules.fill_at == "close" and want.time_in_force in AT_ONCE:
+                return _closed(books, order, OrderStatus.CANCELLED, "not filled at once")
             return Matched(books, (*exits, order.report()))
         filled = _fill(books, _triggered(order, flat(last.close)), now, rules)
         return evolve(filled, reports=(*exits, *filled.reports))
@@ -100,6 +105,11 @@ def match(books: Books, market: MarketSlice, rules: Rules) -> Matched:
                 books = split.books
                 reports += split.reports
         books = _seen(books, market, rules)
+        for id, order in tuple(books.orders.items()):
+            if order.placed.order.is_over(order.placed.decided, market.time) and id in books.orders:
+                expired = _closed(books, order, OrderStatus.EXPIRED, "its time is over")
+                books = expired.books
+                reports += expired.reports
         entered: dict[str, Bar] = {}
         for id in books.orders:
             after = _matched(books, id, market, entered, rules)
@@ -123,7 +133,8 @@ def _matched(books: Books, id: str, market: MarketSlice, entered: dict[str, Bar]
         return Matched(books)
     price = price_in(order, entered.get(id, bar), rules, stops_only=id in entered)
     if price is None:
-        return Matched(books)
+        at_once = order.placed.order.time_in_force in AT_ONCE
+        return _closed(books, order, OrderStatus.CANCELLED, "not filled at once") if at_once else Matched(books)
     entry = books.orders.get(order.placed.entry_id)
     ended = Matched(books) if entry is None else _closed(books, entry, OrderStatus.CANCELLED, "its exit was reached")
     after = _fill(ended.books, _triggered(order, entered.get(id, bar)), price, rules)
@@ -152,7 +163,7 @@ def _checked(placed: PlacedOrder, rules: Rules) -> Instrument:
         _refuse(placed, f"units: expected {instrument.min_units} or more, was {units}")
     if bool(placed.exit_id) != order.has_exit:
         _refuse(placed, f"exit_id: expected {'one, because it has an exit' if order.has_exit else 'none'}")
-    if why := wrong_exit(order):
+    if why := order.wrong_time or wrong_exit(order):
         _refuse(placed, why)
     if (exit := exit_of(placed)) is not None:
         _check_prices(exit, instrument)
@@ -197,6 +208,8 @@ def _fill(books: Books, order: OpenOrder, price: Decimal, rules: Rules) -> Match
     if price <= 0:
         units = ZERO
     possible = _affordable(books, order, units, price, rules) if want.side is Side.BUY else units
+    if want.time_in_force is TimeInForce.FOK and possible < order.left:
+        return _closed(books, order, OrderStatus.CANCELLED, "not filled whole at once")
     cut = possible < units
     fills: tuple[Fill, ...] = ()
     reports: tuple[OrderReport, ...] = ()
@@ -211,6 +224,8 @@ def _fill(books: Books, order: OpenOrder, price: Decimal, rules: Rules) -> Match
         after = _closed(books, order, OrderStatus.FILLED, "")
     elif cut:
         after = _closed(books, order, OrderStatus.CANCELLED, "not enough cash at the market price")
+    elif want.time_in_force is TimeInForce.IOC:
+        after = _closed(books, order, OrderStatus.CANCELLED, "the rest was not filled at once")
     else:
         after = Matched(evolve(books, orders={**books.orders, order.placed.client_id: order}), (order.report(),))
     return evolve(after, reports=(*reports, *after.reports), fills=fills)
