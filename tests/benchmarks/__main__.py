@@ -19,7 +19,7 @@ from tests.benchmarks.observing import observing
 from tests.benchmarks.page import page
 from tests.benchmarks.questions import questions
 from tests.benchmarks.redaction import redaction
-from tests.benchmarks.servers import postgres
+from tests.benchmarks.servers import postgres, seals, status
 from tests.benchmarks.sharing import workers
 from tests.benchmarks.trading_speed import trading
 from tests.benchmarks.travel import travel
@@ -39,6 +39,8 @@ MEASURES = {
     "postgres": postgres,
     "questions": questions,
     "redaction": redaction,
+    "seals": seals(),
+    "status": status,
     "trading": trading,
     "travel": travel,
     "watching": watching,

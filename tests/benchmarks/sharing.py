@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import psycopg
 import trio
 
 from orchestrator import Orchestrator, run_workers
@@ -17,6 +18,7 @@ from tests.benchmarks.work import Stepping, turn
 Figures = dict[str, Any]
 _START = "tests.benchmarks.sharing:start"
 _ROUNDS = 3
+_SPAN = "SELECT count(*), min(time_us), max(time_us) FROM records WHERE kind = 'step'"
 
 
 def workers(folder: Path, harnesses: int = 1_000, steps: int = 100, most: int = 2) -> Figures:
@@ -25,8 +27,8 @@ def workers(folder: Path, harnesses: int = 1_000, steps: int = 100, most: int = 
     for turn_number in range(_ROUNDS):
         for count in rates:
             store = folder / f"{turn_number}-{count}.db"
-            trio.run(_run, store, [f"h{number}-{steps}" for number in range(harnesses)], count)
-            rates[count].append(_rate(store))
+            trio.run(run_harnesses, store, [f"h{number}-{steps}" for number in range(harnesses)], count)
+            rates[count].append(rate_of(store))
     known = {count: median(found) for count, found in rates.items()}
     return {
         "harnesses": harnesses,
@@ -37,7 +39,8 @@ def workers(folder: Path, harnesses: int = 1_000, steps: int = 100, most: int = 
     }
 
 
-async def _run(store: Path, names: Sequence[str], count: int) -> None:
+async def run_harnesses(store: str | Path, names: Sequence[str], count: int) -> None:
+    """Run harnesses in so many processes, until all have ended."""
     await run_workers(_START, names, store=store, workers=count, control=False)
 
 
@@ -52,7 +55,15 @@ def start(orchestrator: Orchestrator, names: Sequence[str]) -> None:
         orchestrator.start(harness, name=name)
 
 
-def _rate(store: Path) -> float:
+def rate_of(store: Path) -> float:
+    """Return the steps a second in a file, from the first to the last."""
     with closing(open_reader(store)) as db:
-        ((count, first, last),) = db.execute("SELECT count(*), min(time_us), max(time_us) FROM records WHERE kind = 'step'")
+        ((count, first, last),) = db.execute(_SPAN)
+    return float(count / (last - first) * 1e6)
+
+
+def rate_on_server(url: str) -> float:
+    """Return the same for the store in a database."""
+    with psycopg.connect(url, options="-csearch_path=orchestrator") as db:
+        ((count, first, last),) = db.execute(_SPAN).fetchall()
     return float(count / (last - first) * 1e6)

@@ -52,7 +52,7 @@ def status(*, watch: bool = False, common: Common = USUAL) -> int:
             return _watch(reader, common)
         if not print_all(status_lines(reader, as_json=common.json)):
             streams.say(f"{reader.location} has no harness yet")
-    if latched := in_words(KillSwitch(common.store_path)):
+    if latched := in_words(KillSwitch(reader.path)):
         streams.say(latched)
     return ExitCode.OK
 

@@ -1,11 +1,16 @@
-"""The work with DBOS on SQLite: a workflow for each, in DBOS's own threads; each step is recorded when it is done."""
+"""The work with DBOS: a workflow for each, in DBOS's own threads; each step is recorded when it is done.
 
+It is on SQLite, or on the server that `DBOS_URL` names.
+"""
+
+import os
 from typing import Any
 
 from dbos import DBOS
 from given_work import FIRST_STATE, change, given, tell
 
-DBOS(config={"name": "steps", "system_database_url": "sqlite:///run.db", "run_admin_server": False, "log_level": "ERROR"})
+URL = os.environ.get("DBOS_URL", "sqlite:///run.db")
+DBOS(config={"name": "steps", "system_database_url": URL, "run_admin_server": False, "log_level": "ERROR"})
 
 
 @DBOS.step()
