@@ -11,14 +11,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
+from orchestrator import PostgresStore
 from tests import ROOT
+from tests.faults_of_nodes.node_faults import BELIEVED
 from tests.orchestrator.nodes.node_processes import LEASE_S, Nodes, wait_until
 
 # Not imported yet: Ray reads its environment when it is.
@@ -36,6 +39,7 @@ _ENVIRONMENT = {
     "RAY_gcs_rpc_server_reconnect_timeout_s": "5",
     "RAY_raylet_start_wait_time_s": "60",
 }
+_OPTIONS = ("--nodes", "2", "--label", "git", "--cpus", "1")
 _ON = re.compile(r"^node (\S+): on \S+, process (\d+)$", re.MULTILINE)
 
 
@@ -72,6 +76,11 @@ class Command:
             command = [sys.executable, "-m", "orchestrator", "node", *factory, *words, *cluster]
             self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=told, stderr=told)
 
+    def close(self) -> None:
+        """Kill it: Ray ends its nodes."""
+        self.process.kill()
+        self.process.wait(30)
+
     @property
     def told(self) -> str:
         return self._told.read_text()
@@ -89,10 +98,8 @@ class Command:
 
 @pytest.fixture
 def command(nodes: Nodes, tmp_path: Path, cluster: Any) -> Iterator[Command]:
-    command = Command(nodes, tmp_path, cluster.address, "--nodes", "2", "--label", "git", "--cpus", "1")
-    yield command
-    command.process.kill()
-    command.process.wait(30)
+    with closing(Command(nodes, tmp_path, cluster.address, *_OPTIONS)) as command:
+        yield command
 
 
 def _wait_for_shares(nodes: Nodes, *shares: int) -> None:
@@ -132,6 +139,22 @@ def test_killed_and_orphaned_workers_lose_no_step_and_a_signal_has_all_hand_over
     assert command.process.wait(60) == 0, command.told
     wait_until(lambda: nodes.owned_or_none() == {}, "no node is left")
     nodes.assert_whole()
+
+
+def test_without_the_end_of_leases_a_killed_worker_is_noticed(nodes: Nodes, tmp_path: Path, cluster: Any) -> None:
+    """The mutant beside the faults above."""
+    PostgresStore(nodes.url).close()
+    with psycopg.connect(nodes.url, autocommit=True, options="-csearch_path=orchestrator") as db:
+        db.execute(BELIEVED.sql.encode())
+    with closing(Command(nodes, tmp_path, cluster.address, *_OPTIONS)) as command:
+        first, _ = command.wait_for_placed(2)
+        _wait_for_shares(nodes, 2, 2)
+        nodes.wait_for_steps()
+        os.kill(first, signal.SIGKILL)
+        command.wait_for_placed(3)
+        nodes.patience_s = 2 * LEASE_S
+        with pytest.raises(AssertionError, match="all make steps"):
+            nodes.wait_for_steps()
 
 
 def test_when_the_head_is_killed_harnesses_go_on_elsewhere(nodes: Nodes, command: Command, cluster: Any) -> None:
