@@ -76,6 +76,18 @@ class OperatorRestarts:
             child.orders.then = partial(self._begin, ordered, start)
         return Order(partial(self._wait, child, ordered))
 
+    def order_new(self, name: str, start: Callable[[], object]) -> Order[Handle]:
+        """Start a harness that was not started here. Awaiting the order returns a handle once its life has begun.
+
+        Raises:
+            UsageError: the program is ending, or the harness cannot be started.
+        """
+        self._check_going_on(name)
+        start()
+        child = self._children[name]
+        child.by_order = True
+        return Order(partial(self._wait_begun, child))
+
     def _check_going_on(self, name: str) -> None:
         if (cause := self._why_ending()) is not None:
             raise UsageError(
@@ -115,6 +127,9 @@ class OperatorRestarts:
         if child is before:
             self._check_going_on(child.name)
             raise UsageError(f"harness {child.name!r} is not started again: it was told to stop meanwhile; start it again")
+        return await self._wait_begun(child)
+
+    async def _wait_begun(self, child: Child) -> Handle:
         await child.wait_begun()
         if child.record.status is Status.COMPLETED and not child.has_begun:
             raise UsageError(

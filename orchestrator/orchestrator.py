@@ -114,7 +114,8 @@ class Orchestrator:
             A larger one ends its harness before anything is written. At most 300,000,000.
         control: whether a socket beside the store accepts questions and orders, from `orchestrator pause`, `metrics` etc.
             Default is what the environment variable `ORCHESTRATOR_CONTROL` says, 1 or 0; without it, True if h11 (the extra
-            `control`) is installed and the store is a file.
+            `control`) is installed and the store is a file. On a PostgreSQL store, orders come through the store, unless this
+            is False.
         metrics: address to serve Prometheus metrics on, HOST:PORT; a port alone binds to this machine. Or an OpenTelemetry
             `MetricExporter`, which gets them every minute and at the end.
         traces: where spans of attempts, steps and effects go: an OpenTelemetry `SpanExporter`, the URL of a collector, or
@@ -186,6 +187,8 @@ class Orchestrator:
         self.elsewhere: frozenset[str] = frozenset()
         """Names of harnesses that other processes start on the same store: a message to one that is not there yet waits for
         it. Set before the block is entered."""
+        self.absent: Mapping[str, Callable[[], object]] = {}
+        """Functions that start harnesses which were not started here, by name, for an order to start one."""
         self._goes_on = False
         self.latch: KillSwitch = MemoryKillSwitch()
         """The kill switch for effects; beside the store, if that is a file."""
@@ -342,6 +345,8 @@ class Orchestrator:
         """
         check_seconds(grace=grace)
         self._check_open("restart")
+        if name not in self._children and (start := self.absent.get(name)) is not None:
+            return self._again.order_new(name, start)
         return self._again.order(name, grace)
 
     def _started_by_parent(self, name: str, harness: object, is_plain: bool) -> Handle | None:
@@ -582,7 +587,13 @@ class Orchestrator:
         self._registry = ChildRegistry(self._children, self._pools, post, store, shutdown, copy_context(), burst)
         self._again = OperatorRestarts(self._children, self._registry.put, self._handle, lambda: shutdown.cause)
         self.beside = RunServices(
-            options.wanted, recorder, lambda: self.handles, lambda: tuple(self._children.values()), self.restart
+            options.wanted,
+            recorder,
+            lambda: self.handles,
+            lambda: tuple(self._children.values()),
+            self.restart,
+            lambda name: name in self.absent,
+            post.looks,
         )
         self._wired = RunContext(
             recorder=recorder,

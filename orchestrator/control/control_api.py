@@ -77,6 +77,8 @@ class Api:
     restart: Callable[[str, float | None], Order[Handle]] | None = None
     children: Callable[[], Sequence[Child]] = tuple
     """Returns the harnesses themselves, for `/status`."""
+    can_start: Callable[[str], bool] = lambda name: False
+    """Returns whether `restart` starts a harness that was not started here."""
     threads: trio.CapacityLimiter = field(factory=lambda: trio.CapacityLimiter(1))
     _live_board: LiveBoard = field(init=False, factory=LiveBoard)
     _board: StatusBoard | None = field(init=False, default=Factory(lambda self: self.store and StatusBoard(self.store), True))
@@ -151,11 +153,11 @@ class Api:
             grace_s = 0.0 if is_hard else _grace_of(request)
         except UsageError as error:
             return refusal(400, str(error))
-        handle = self._find(name)
+        handle, is_start = self._find(name), verb in ("start", "restart")
+        if is_start and self.restart is not None and (handle is not None or self.can_start(name)):
+            return await self._start(name, handle, verb, grace_s, self.restart)
         if handle is None:
             return self._refuse_unknown(name)
-        if verb in ("start", "restart") and self.restart is not None:
-            return await self._start(handle, verb, grace_s, self.restart)
         if handle.outcome is not None and verb != "stop":
             hint = command(self._location, "start", name)
             return refusal(
@@ -203,19 +205,26 @@ class Api:
         )
 
     async def _start(
-        self, handle: Handle, verb: str, grace_s: float | None, restart: Callable[[str, float | None], Order[Handle]]
+        self,
+        name: str,
+        handle: Handle | None,
+        verb: str,
+        grace_s: float | None,
+        restart: Callable[[str, float | None], Order[Handle]],
     ) -> Response:
         """Start a harness again, or restart a running one, and return its new status."""
-        if verb == "start" and handle.outcome is None and handle.status is not Status.BACKING_OFF:
+        if handle is not None and verb == "start" and handle.outcome is None and handle.status is not Status.BACKING_OFF:
             return answered(200, {**_fields(handle), "changed": False, "done": True})
         done = False
         try:
-            order = restart(handle.name, grace_s)
+            order = restart(name, grace_s)
             with trio.move_on_after(_WAIT_S):
                 handle = await order
                 done = True
         except OrchestratorError as error:
             return refusal(409, str(error))
+        if (handle := handle or self._find(name)) is None:
+            return self._refuse_unknown(name)
         with trio.move_on_after(_SETTLE_S):
             await handle.wait()
         return answered(200 if done else 202, {**_fields(handle), "changed": True, "done": done})

@@ -1,4 +1,8 @@
-"""Client of the control API: requests to running programs over the sockets beside their store. Standard library only."""
+"""Client of the control API: requests to running programs.
+
+They go over the sockets beside the store, with the standard library only. An order or a question to a harness of a store on a
+server goes through that store instead: it reaches the program that has the harness on whatever machine.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,8 @@ from attrs import frozen
 
 from orchestrator.control.socket_places import address_of, run_of, sockets, user_of
 from orchestrator.errors import UsageError
+from orchestrator.store.file.server_copy import server_of
+from orchestrator.store.run_orders import GivenOrder
 
 LIMITS = "limits"
 """The order that sets time limits of a harness, which are in the body."""
@@ -147,32 +153,44 @@ def ask_soon(store: Path, target: str, seconds: float, *, method: str = "GET", b
     return replies, False
 
 
-def order(store: Path, name: str, verb: str, options: str = "", body: bytes = b"") -> Reply | None:
+def order(store: Path, name: str, verb: str, options: str = "", body: bytes = b"", *, by: str = "") -> Reply | None:
     """Give an order to the program that runs a harness; None if no program is running on the store.
+
+    Args:
+        by: who gives it.
 
     Raises:
         UsageError: programs are running, and none responded.
+        OrderNotTaken: the program that has the harness has not taken it in time, so that it is withdrawn; or does not answer.
+        StoreError: the store is on a server that does not answer.
     """
-    reply: Reply | None = None
-    for reply in ask_all(store, "POST", f"/harnesses/{quote(name, safe='')}/{verb}{options}", body):
-        if reply.status != 404:
-            break
-    return reply
+    return _put(store, name, f"{verb}{options}", body, 0.0, by)
 
 
-def question(store: Path, name: str, asked: str, body: str, wait_s: float = 0.0) -> Reply | None:
+def question(store: Path, name: str, asked: str, body: str, wait_s: float = 0.0, *, by: str = "") -> Reply | None:
     """Put a question to the program that runs a harness; None if no program is running on the store.
 
     Args:
         asked: `ask`, `query` or `check`, with its options.
         body: JSON.
         wait_s: seconds that the response may take in addition to the usual limit.
+        by: who asks.
 
     Raises:
-        UsageError: programs are running, and none responded.
+        As `order` does.
     """
+    return _put(store, name, asked, body.encode(), wait_s, by)
+
+
+def _put(store: Path, name: str, asked: str, body: bytes, wait_s: float, by: str) -> Reply | None:
+    if (server := server_of(store)) is not None:
+        from orchestrator.store.places.store_location import order_at
+
+        verb, mark, options = asked.partition("?")
+        answer = order_at(server, GivenOrder(name, verb, mark + options, body.decode(), by), answer_s=_LIMIT_S + wait_s)
+        return None if answer is None else Reply(answer.status, answer.text, answer.run)
     reply: Reply | None = None
-    for reply in ask_all(store, "POST", f"/harnesses/{quote(name, safe='')}/{asked}", body.encode(), wait_s=wait_s):
+    for reply in ask_all(store, "POST", f"/harnesses/{quote(name, safe='')}/{asked}", body, wait_s=wait_s):
         if reply.status != 404:
             break
     return reply

@@ -206,14 +206,15 @@ class Server:
             asked = refusal(error.error_status_hint, f"not valid: expected a request in HTTP/1.1: {error}")
         self._busy += 1
         try:
-            response = await self._answered(asked) if isinstance(asked, Request) else asked
+            response = await self.respond(asked) if isinstance(asked, Request) else asked
             if response is not None and connection.our_state in (h11.IDLE, h11.SEND_RESPONSE):
                 await _send(stream, connection, response, limits.write_s, bare=heard.method == b"HEAD")
         finally:
             self._busy -= 1
             self._bell.ring()
 
-    async def _answered(self, request: Request) -> Response:
+    async def respond(self, request: Request) -> Response:
+        """Return the response to a request, within the time that it may take; an error becomes a response."""
         limit_s = self.limits.answer_s + self.wait_of(request)
         try:
             with trio.move_on_after(limit_s):

@@ -1,4 +1,4 @@
-"""Services beside a run: the control socket, metrics over the network, and traces.
+"""Services beside a run: the control socket, orders through the store, metrics over the network, and traces.
 
 Invariant: a run does not need them. One that cannot be opened is reported, and the run goes on; at the end all of them are
 closed, and socket files removed.
@@ -21,12 +21,13 @@ from harnesses.diagnostics.extras import install_command
 from orchestrator.control import control_server as serving
 from orchestrator.control.control_api import Api, wait_of
 from orchestrator.control.socket_places import is_ours, open_socket, socket_path
+from orchestrator.control.store_orders import StoreOrders
 from orchestrator.errors import UsageError
 from orchestrator.handle import Handle, Order
 from orchestrator.recording.recorder import Recorder
 from orchestrator.runtime.child import Child
 from orchestrator.store.file.run_lock import RunLock
-from orchestrator.store.store_capabilities import path_of, place_beside
+from orchestrator.store.store_capabilities import Ordered, path_of, place_beside
 from orchestrator.telemetry.live_tracing import TraceFollower
 from orchestrator.telemetry.metric_export import push_for_ever, pusher, text_of
 from orchestrator.telemetry.metric_figures import HarnessFigures
@@ -122,8 +123,8 @@ class Wanted:
     """The services that a run is to have.
 
     Args:
-        control: whether a socket beside the store accepts orders and questions; None for what the environment variable says,
-            and without one for a socket wherever there can be one.
+        control: whether orders and questions are accepted: over a socket beside the store, and through a store on a server.
+            None for what the environment variable says, and without one wherever it is possible.
         metrics: address to serve metrics on, HOST:PORT, or a `MetricExporter` to push them through.
         traces: where spans are sent: the URL of a collector, a `SpanExporter`, or True for OpenTelemetry's variables.
 
@@ -145,6 +146,11 @@ class RunServices:
     _handles: Callable[[], Sequence[Handle]]
     _children: Callable[[], Sequence[Child]]
     _restart: Callable[[str, float | None], Order[Handle]]
+    _can_start: Callable[[str], bool]
+    _looks: list[Callable[[], Callable[[], object] | None]]
+    """Of the thread that looks for changes by others; see `MailDelivery`."""
+    orders: StoreOrders | None = None
+    """Carries out the orders that come through the store; None if none do."""
     control_path: Path | None = None
     """Path of the control socket; None if there is none."""
     metrics_address: Address | None = None
@@ -160,6 +166,8 @@ class RunServices:
         wanted = self._wanted
         if wanted.traces is not None:
             self._open_traces(services, wanted.traces)
+        if isinstance(store := self._recorder.store, Ordered) and wanted.control is not False:
+            self._open_orders(services, store)
         at = wanted.metrics if isinstance(wanted.metrics, Address) else None
         if wanted.metrics is not None and at is None:
             self._push_metrics(services, wanted.metrics)
@@ -180,6 +188,14 @@ class RunServices:
         if at is not None:
             await self._open_metrics(services, meter, at)
 
+    def _open_orders(self, services: trio.Nursery, store: Ordered) -> None:
+        async def no_metrics() -> bytes:
+            raise UsageError("metrics: expected a request over the control socket, or to the address of the metrics")
+
+        api = Api(self._recorder.store, self._handles, no_metrics, self._restart, self._children, self._can_start)
+        self.orders = StoreOrders(store, serving.Server(api.answer, _OURS, wait_of=wait_of), services)
+        self._looks.append(self.orders.look)
+
     def _open_control(self, services: trio.Nursery, meter: Meter) -> None:
         store = self._recorder.store
         path = place_beside(store)
@@ -195,7 +211,7 @@ class RunServices:
             return
         self.control_path = place = socket_path(path, store.run)
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
-        api = Api(store, self._handles, meter.text, self._restart, self._children)
+        api = Api(store, self._handles, meter.text, self._restart, self._children, self._can_start)
         services.start_soon(_serve, listener, self._server(api, welcome=_is_ours, limits=_OURS, wait_of=wait_of), place)
 
     async def _open_metrics(self, services: trio.Nursery, meter: Meter, at: Address) -> None:
@@ -251,8 +267,8 @@ class RunServices:
 
     async def _wait_for_answer(self) -> None:
         with trio.move_on_after(_ANSWERS_S):
-            for server in self._servers:
-                await server.wait_answered()
+            for one in (*self._servers, *(() if self.orders is None else (self.orders,))):
+                await one.wait_answered()
 
     def _server(self, api: Api, **options: Any) -> serving.Server:
         server = serving.Server(api.answer, **options)

@@ -1,7 +1,7 @@
 """Delivery of messages between harnesses, and from other processes that write to the store during a run.
 
     send, handle.send ──recorder──► store ──deliver──► mailbox    at once, when it is on disk
-    another process ─────────────► store ──notice───► mailbox    within `WATCH_S`
+    another process ─────────────► store ──notice───► mailbox    when the store tells, or within `WATCH_S`
 
 Invariant: the store decides what is delivered. Each mailbox reads the store from its own position; what is passed here is the
 notice that there is something to read, which may come late or twice. A message itself is passed only where the store says
@@ -31,12 +31,14 @@ from orchestrator.mail.durable_mailbox import PAGE, Mailbox
 from orchestrator.recording.approval_waits import Approvals
 from orchestrator.recording.commit_queue import Condition, Receipt
 from orchestrator.recording.recorder import Recorder
-from orchestrator.store.store_capabilities import Leased, Watched
+from orchestrator.store.store_capabilities import Heralded, Leased, Watched
 from orchestrator.store.store_operations import OPERATOR, REQUEST, Message, Post, is_bounded
 from orchestrator.store.store_protocol import Store
 
 WATCH_S = 0.2
 """Seconds of real time between two checks, whatever Trio's clock."""
+_HERALDED_S = 1.0
+"""The same for a store that tells when there is something: in case it has not."""
 _GUARD_S = 0.02
 """Seconds between two looks at the lease of a run, which ask nobody."""
 _PAGE = 1000
@@ -66,6 +68,8 @@ class MailDelivery:
     """Names of harnesses that other processes start on the same store."""
     promised: Counter[str] = field(factory=Counter[str])
     """Messages that steps in progress will send to mailboxes with a limit."""
+    looks: list[Callable[[], Callable[[], object] | None]] = field(factory=list[Callable[[], Callable[[], object] | None]])
+    """Further checks for changes by other processes, made in a thread; each returns what is to be done in Trio's, or None."""
     _ended: threading.Event = field(factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -207,6 +211,8 @@ class MailDelivery:
     async def close(self) -> None:
         """Stop checking."""
         self._ended.set()
+        if isinstance(store := self._recorder.store, Heralded):
+            store.wake()
         if self._thread is not None:
             await trio.to_thread.run_sync(self._thread.join)
 
@@ -228,8 +234,12 @@ class MailDelivery:
 
     def _look(self, store: Watched, after: int, token: trio.lowlevel.TrioToken) -> None:
         answered = after
-        while not self._ended.wait(WATCH_S):
-            if self._is_lost(store, token):
+        wait: Callable[[], object] = (
+            partial(store.wait_news, _HERALDED_S) if isinstance(store, Heralded) else partial(self._ended.wait, WATCH_S)
+        )
+        while True:
+            wait()
+            if self._ended.is_set() or self._is_lost(store, token):
                 return
             try:
                 answers = store.answers(after=answered, limit=_PAGE) if self._approvals.waiting else ()
@@ -240,6 +250,9 @@ class MailDelivery:
                 if news:
                     after = max(seq for _, seq in news)
                     token.run_sync_soon(self._bring, news)
+                for look in tuple(self.looks):
+                    if (bring := look()) is not None:
+                        token.run_sync_soon(bring)
             except trio.RunFinishedError:
                 return
             except StoreError:

@@ -101,7 +101,10 @@ class NodeLife:
                 took_s = trio.current_time() - begin
                 self._settle_ended()
                 self._hand_over(share.hand_over, handing_over)
-                await self._take(await self._takeable(share, view))
+                take = await self._takeable(share, view)
+                ordered = [name for name in take if (place := view.places.get(name)) is not None and place.is_ordered]
+                await self._obey(ordered)
+                await self._take([name for name in take if name not in ordered])
                 self._warn(view)
                 await self._tell(table, {**share.unplaced, **{name: why for name, (_, why) in self._failed.items()}})
                 if self._draining.is_set() and all(one.outcome is not None for one in self._orchestrator.handles):
@@ -140,7 +143,10 @@ class NodeLife:
 
     async def _takeable(self, share: Share, view: View) -> tuple[str, ...]:
         """Return what can be started now."""
-        take = tuple(name for name in share.take if name not in self._running and not self._has_failed(name))
+        wanted = {name for name in share.take if (place := view.places.get(name)) is not None and place.is_ordered}
+        take = tuple(
+            name for name in share.take if name not in self._running and (name in wanted or not self._has_failed(name))
+        )
         if not needs_parents(take, self._members.members, view, self._store.run):
             return take
         children = await in_thread(self._store.children)
@@ -156,7 +162,7 @@ class NodeLife:
                 await trio.lowlevel.checkpoint()
             try:
                 with self._orchestrator.going_on():
-                    self._running[name] = self._members.members[name].start(self._orchestrator)
+                    self._start(name)
                 self._failed.pop(name, None)
             except AlreadyRunning:
                 continue  # an operator was first
@@ -165,6 +171,16 @@ class NodeLife:
                 if name not in self._failed:
                     say(f"node {self._terms.name}: harness {name!r} cannot be started here: {why}")
                 self._failed[name] = trio.current_time(), f"cannot be started on {self._terms.name}: {why}"
+
+    async def _obey(self, names: Collection[str]) -> None:
+        """Take the orders to start harnesses that have ended with their nodes, and carry them out."""
+        if not names or (orders := self._orchestrator.beside.orders) is None:
+            return
+        self._orchestrator.absent = {name: partial(self._start, name) for name in names}
+        orders.carry_out(await in_thread(partial(self._store.take_orders, names)))
+
+    def _start(self, name: str) -> None:
+        self._running[name] = self._members.members[name].start(self._orchestrator)
 
     def _hand_over(self, names: Mapping[str, str], nursery: trio.Nursery) -> None:
         for name, to in names.items():

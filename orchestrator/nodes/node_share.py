@@ -105,7 +105,9 @@ def _left_of(group: Group, places: Mapping[str, HarnessPlace]) -> Group | None:
 
 
 def _is_over(place: HarnessPlace | None) -> bool:
-    return place is not None and place.run is None and Status(place.status) in ENDED and not place.is_program_ended
+    if place is None or place.run is not None or place.is_ordered:
+        return False
+    return Status(place.status) in ENDED and not place.is_program_ended
 
 
 def _run_of(name: str, places: Mapping[str, HarnessPlace]) -> str | None:

@@ -6,6 +6,7 @@ accepts is known to the program that runs it alone: it is asked before anything 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from attrs import frozen
 
 from harnesses.timing.clock import now_us
 from orchestrator.codec import encode
-from orchestrator.control.control_client import ask_soon
-from orchestrator.errors import UsageError
+from orchestrator.control.control_client import Reply, ask_soon, question
+from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.lifecycle import Status
-from orchestrator.operating.store_writing import commit
+from orchestrator.operating.store_writing import commit, user_name
+from orchestrator.store.file.server_copy import server_of
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.store.store_protocol import Post
 
@@ -74,8 +76,18 @@ def _is_accepted(store: str, name: str, body: str) -> bool:
     Raises:
         UsageError: it says that it does not.
     """
+    if server_of(store) is not None:
+        try:
+            reply = question(Path(store), name, "check", body, by=user_name())
+        except OrchestratorError:
+            return False  # it says nothing
+        return _says_yes([] if reply is None else [reply])
     target = f"/harnesses/{quote(name, safe='')}/check"
     replies, _ = ask_soon(Path(store).resolve(), target, _CHECK_S, method="POST", body=body.encode())
+    return _says_yes(replies)
+
+
+def _says_yes(replies: Sequence[Reply]) -> bool:
     for reply in replies:
         if reply.status == 400:
             raise UsageError(str(reply.fields.get("error") or reply.text))

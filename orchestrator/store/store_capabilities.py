@@ -2,6 +2,7 @@
 
     Counted      metrics: its records reduced to the counted fields, and the number of waiting messages
     Watched      others can write to it or remove it: messages and answers from outside reach a running harness
+    Heralded     it tells when others have written to it, so that nobody has to look again and again
     InFile       it is a file: kill switch, key, control socket and what is hidden from sandboxes are beside it
     Rostered     what is known of all harnesses, without counting their steps
     Timed        the times of steps, without reading the steps
@@ -9,6 +10,7 @@
     Filed        it keeps large values in files, and records name them
     Placed       it is not in a file, but this machine keeps a local copy of it, and beside that what a file has beside it
     Switched     its kill switch is in it, and commits of intents heed it
+    Ordered      orders to harnesses that run on other machines are given through it
     Leased       it is on a server: a run owns its harnesses while it renews a lease
     Transcribed  transcripts, effects of a step and the model of a fork, without reading all records
 
@@ -26,6 +28,7 @@ from harnesses.data.large_values import ReadFile, StoredFile, StoredText, cannot
 from orchestrator.codec import decode
 from orchestrator.kill_switch import KillSwitch, MemoryKillSwitch
 from orchestrator.records import ApprovalRecord, ChildRecord, EffectRecord, HarnessRecord, Record, StepRecord
+from orchestrator.store.run_orders import TakenOrder
 
 _PAGE = 20
 """Transcripts read at a time."""
@@ -58,6 +61,19 @@ class Watched(Protocol):
 
     def answers(self, *, after: int, limit: int) -> Sequence[tuple[int, str]]:
         """Return at most `limit` answers to approval requests with `seq > after`: `seq`, and the id of the request."""
+        ...
+
+
+@runtime_checkable
+class Heralded(Watched, Protocol):
+    """A store that tells when others have written to it."""
+
+    def wait_news(self, seconds: float) -> None:
+        """Wait until others may have written a message or an answer, at most `seconds`, in one thread at a time."""
+        ...
+
+    def wake(self) -> None:
+        """End a wait that is going on, from another thread."""
         ...
 
 
@@ -98,6 +114,23 @@ class Switched(Protocol):
     @property
     def kill_switch(self) -> KillSwitch:
         """The kill switch. A commit refuses an `AwaitedIntent` while it is on: `Committed.refused` has the error."""
+        ...
+
+
+@runtime_checkable
+class Ordered(Protocol):
+    """A store through which orders are given to the run that has a harness."""
+
+    def take_orders(self, startable: Collection[str] = ()) -> Sequence[TakenOrder]:
+        """Take the orders that are for this run, each once; return all that it has taken and not answered.
+
+        Args:
+            startable: harnesses that belong to no living run, which this one may start.
+        """
+        ...
+
+    def answer_order(self, id: str, status: int, text: str) -> None:
+        """Write the answer to an order, for whoever waits for it."""
         ...
 
 

@@ -57,7 +57,7 @@ def order(site: Site, name: str, verb: str, options: str = "", body: bytes = b""
         UsageError: programs run on the store, and none of them answers.
     """
     find_harness(site.reader, name)
-    reply = give_order(site.path, name, verb, options, body)
+    reply = give_order(site.path, name, verb, options, body, by=user_name())
     if reply is None or reply.status == 404:
         return refusal(
             409,
@@ -126,7 +126,7 @@ def ask(site: Site, name: str, body: Mapping[str, Any]) -> dict[str, Any] | Resp
     if "message" not in body or not isinstance(timeout_s, int | float) or not 0 < timeout_s <= MOST_S:
         raise UsageError(f"ask: expected a field `message`, and timeout_s up to {MOST_S:g}, got {timeout_s!r:.100}")
     find_harness(site.reader, name)
-    reply = question(site.path, name, f"ask?timeout_s={timeout_s}", encode(body["message"]), timeout_s)
+    reply = question(site.path, name, f"ask?timeout_s={timeout_s}", encode(body["message"]), timeout_s, by=user_name())
     if reply is None or reply.status == 404:
         return refusal(409, _NOT_RUNNING.format(name=name, verb="answer", how=command(site.path, "run", "FILE")))
     return answered(reply.status, reply.fields)

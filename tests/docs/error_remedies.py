@@ -103,6 +103,7 @@ REMEDIES: dict[str, str] = {
     "FeedUnavailable": "Check the server, or allow more failures with `max_failures`",
     "NotTaken": "Look at the log of the collector",
     "NotRunning": "Start the program that runs the harness, with its control socket",
+    "OrderNotTaken": "See what its program does, and give the order again when that goes on or its lease has lapsed",
     "Unanswered": "Read the message; ask again when there is an answer",
     "Stopping": "Let it pass: it unwinds `execute()` when the harness is to stop",
 }

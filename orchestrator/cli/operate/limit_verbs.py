@@ -104,7 +104,7 @@ def _give(common: Common, name: str, wanted: Mapping[str, float | None], by: str
     with closing(SqliteReader(common.store_path)) as reader:
         path, record = reader.path, find_harness(reader, name)
     said = encode({"limits": dict(wanted), "by": by, "reason": reason})
-    reply = order(path, name, LIMITS, body=said.encode())
+    reply = order(path, name, LIMITS, body=said.encode(), by=by or user_name())
     if reply is None or reply.status == 404:
         raise not_running("set limits", common.store_path, record, reply)
     if reply.status not in (200, 202):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -20,10 +19,10 @@ from orchestrator.cli.verb_options import USUAL, Common, Name, Seconds, WordsOrD
 from orchestrator.codec import encode
 from orchestrator.control.control_client import Reply, ask_all, order, question
 from orchestrator.control.metrics_of_all import merged
-from orchestrator.control.socket_places import sockets
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.history.past_reader import find_harness
 from orchestrator.lifecycle import ENDED, Status
+from orchestrator.operating.store_writing import user_name
 from orchestrator.records import HarnessRecord
 from orchestrator.status import shown_status
 from orchestrator.store.file.server_copy import server_of, shown_place
@@ -57,8 +56,8 @@ Grace = Annotated[Seconds | None, Parameter(metavar="S")]
 def pause(name: Name, /, *more: Name, hard: bool = False, common: Common = USUAL) -> int:
     """Hold a harness at its next step boundary.
 
-    The program that runs the harness gets the order over a socket beside the store, which only its user can open. To give the
-    order again changes nothing.
+    The program that runs the harness gets the order over a socket beside the store, which only its user can open; on a
+    PostgreSQL store through that, on whatever machine it runs. To give the order again changes nothing.
 
     Each of several harnesses gets its own answer, and one that fails does not stop the others.
 
@@ -172,7 +171,7 @@ def _send(store: str, name: str, verb: str, options: str) -> tuple[HarnessRecord
     check_name(name)
     with closing(SqliteReader(store)) as reader:
         path, record = reader.path, find_harness(reader, name)
-    return record, order(path, name, verb, options)
+    return record, order(path, name, verb, options, by=user_name())
 
 
 def _report(verb: str, store: str, record: HarnessRecord, reply: Reply | None, *, as_json: bool) -> ExitCode:
@@ -203,12 +202,7 @@ def _not_running(verb: str, store: str, record: HarnessRecord, reply: Reply | No
 def not_running(verb: str, store: str, record: HarnessRecord, reply: Reply | None) -> NotRunning:
     """Return the error for an order that no program has received."""
     status = shown_status(record)
-    if record.owned and server_of(store) is not None and not sockets(Path(store).resolve()):
-        return NotRunning(
-            f"{record.name!r} is {status} in a program on another machine, or started with another address: expected the "
-            "order to be given there; `orchestrator doctor` shows the runs"
-        )
-    if record.owned:
+    if record.owned and server_of(store) is None:
         return NotRunning(
             f"{record.name!r} is {status}, but its program takes no orders: expected a socket beside {shown_place(store)}; "
             f"run `{install_command('control')}`, use `orchestrator run` or Orchestrator(control=True), and start it again"
@@ -369,7 +363,7 @@ def _put(store: str, name: str, asked: str, body: str, wait_s: float) -> int:
     with closing(SqliteReader(store)) as reader:
         path = reader.path
         find_harness(reader, name)
-    reply = question(path, name, asked, body, wait_s)
+    reply = question(path, name, asked, body, wait_s, by=user_name())
     if reply is None or reply.status == 404:
         where = (
             f"no program runs on {shown_place(store)}"

@@ -17,6 +17,7 @@ from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.kill_switch import KillSwitch
 from orchestrator.store.file.server_copy import Server, copy_path, server_of
 from orchestrator.store.postgres.postgres_address import address_in, has_password, server_named, shown_url
+from orchestrator.store.run_orders import Answer, GivenOrder
 from orchestrator.store.store_protocol import Operation
 from orchestrator.text.terminal_text import say
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from orchestrator.store.sqlite.sqlite_store import SqliteStore
 
 _PERIOD_S = 0.5
+_ORDER_S = 10.0
+"""Seconds that the server may take for each statement about an order."""
 
 
 def server_at(address: str) -> Server:
@@ -136,6 +139,22 @@ def commit_at(server: Server, path: Path, operation: Operation, *, wait_s: float
     except (OrchestratorError, sqlite3.Error, OSError) as error:
         say(f"orchestrator: recorded; what is shown is not up to date: {error}")
     return result
+
+
+def order_at(server: Server, order: GivenOrder, *, answer_s: float) -> Answer | None:
+    """Give an order to the program that runs a harness, on whatever machine; None if none could take it.
+
+    Args:
+        answer_s: seconds that it may take for its answer.
+
+    Raises:
+        OrderNotTaken: nobody has taken it in time, so that it is withdrawn; or it was taken, and is not answered.
+        StoreUnusable: the server does not answer.
+    """
+    from orchestrator.store.postgres.postgres_address import Address
+    from orchestrator.store.postgres.postgres_order_table import give_order
+
+    return give_order(Address(server.url, server.schema, _ORDER_S), order, wait_s=_ORDER_S, answer_s=answer_s)
 
 
 def switch_at(path: str | Path) -> KillSwitch:

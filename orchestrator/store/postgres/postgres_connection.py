@@ -53,6 +53,8 @@ class Database:
             tcp_user_timeout=round(address.lease_s * 1000),
             keepalives_idle=max(1, round(address.lease_s / 2)),
         )
+        self.server_process = self._connection.info.backend_pid
+        """Process of the server that serves this connection."""
         # A duplicate, since the connection may close its own while another thread shuts it down.
         self._socket = socket.socket(fileno=os.dup(self._connection.fileno()))
 
@@ -92,6 +94,12 @@ class Database:
         """Send statements without waiting for their answers, except where a row is fetched."""
         with self._connection.pipeline():
             yield
+
+    def hear(self, seconds: float) -> tuple[str, int] | None:
+        """Wait for a notification; return its text and the process of the server that sent it, or None after `seconds`."""
+        for heard in self._connection.notifies(timeout=seconds, stop_after=1):
+            return heard.payload, heard.pid
+        return None
 
     @property
     def is_lost(self) -> bool:

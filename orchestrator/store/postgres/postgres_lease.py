@@ -35,7 +35,7 @@ _AFTER_S = 0.005
 _BEGIN = """
 WITH gone AS (DELETE FROM leases WHERE until < clock_timestamp() - interval '1 day'),
      begun AS (INSERT INTO runs VALUES (%s, 0, 0))
-INSERT INTO leases VALUES (%s, clock_timestamp() + %s * interval '1 second')
+INSERT INTO leases (run, until) VALUES (%s, clock_timestamp() + %s * interval '1 second')
 """
 END_SESSIONS = """
 SELECT count(pg_terminate_backend(a.pid))
@@ -47,7 +47,7 @@ not in the midst of statements that are sent together, nor after psycopg has sen
 """
 _EXTEND = f"""
 WITH lapsed AS (SELECT run FROM leases WHERE until <= clock_timestamp()), ended AS ({END_SESSIONS})
-UPDATE leases SET until = clock_timestamp() + %s * interval '1 second'
+UPDATE leases SET until = clock_timestamp() + %s * interval '1 second', renewed = clock_timestamp()
 WHERE run = %s AND until > clock_timestamp()
 RETURNING (SELECT coalesce(json_object_agg(name, said), '{{}}')::text FROM kill_switches),
           (SELECT coalesce(extract(epoch FROM min(until) - clock_timestamp()), 0)::float8 FROM leases

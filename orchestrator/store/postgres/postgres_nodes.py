@@ -13,6 +13,7 @@ from attrs import frozen
 
 from harnesses.timing.clock import now_us
 from orchestrator.store.postgres.postgres_connection import Database
+from orchestrator.store.postgres.postgres_order_table import OPEN_STARTS
 from orchestrator.store.postgres.postgres_reader import PostgresReader
 
 _FORGET = "DELETE FROM nodes n WHERE n.fleet = %s AND n.time_us < %s AND NOT is_alive(n.run)"
@@ -35,9 +36,10 @@ SELECT n.fleet, n.name, n.run, n.labels, n.cpus, n.digest, n.draining, n.unplace
        coalesce(extract(epoch FROM l.until - clock_timestamp()), 0)::float8
 FROM nodes n LEFT JOIN leases l ON l.run = n.run WHERE %s::text IS NULL OR n.fleet = %s ORDER BY n.fleet, n.name
 """
-_HARNESSES = """
+_HARNESSES = f"""
 SELECT coalesce(json_agg(json_build_array(name, CASE WHEN is_alive(owner) THEN owner END, status,
-       status = 'stopped' AND (as_json(event) ->> 'program_ended')::boolean IS TRUE) ORDER BY id), '[]')::text FROM harnesses
+       status = 'stopped' AND (as_json(event) ->> 'program_ended')::boolean IS TRUE, name IN ({OPEN_STARTS}))
+       ORDER BY id), '[]')::text FROM harnesses
 """
 
 
@@ -50,6 +52,8 @@ class HarnessPlace(msgspec.Struct, frozen=True, array_like=True):
     status: str
     is_program_ended: bool
     """Whether it is stopped because its program ended."""
+    is_ordered: bool = False
+    """Whether somebody has ordered it to start, and no living run is there to do it."""
 
 
 @frozen(kw_only=True)

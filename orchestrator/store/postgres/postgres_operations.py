@@ -25,6 +25,7 @@ from orchestrator.store.postgres.postgres_rows import (
     PostgresMailRows,
     find_harness,
 )
+from orchestrator.store.postgres.postgres_schema import TELL_NEWS
 from orchestrator.store.rules.approval_rules import ApprovalRules
 from orchestrator.store.rules.budget_rules import BudgetRules
 from orchestrator.store.rules.effect_rules import settling
@@ -104,8 +105,10 @@ class PostgresOperations:
         self.holdings = holdings
         self.newest = newest
         self._spenders = spenders
+        self._told = set[int]()
+        """Harnesses that a message, or an answer to an approval, was written for."""
         self._budget_rules = BudgetRules(PostgresBudgetRows(db, run), self._insert_record)
-        self.mail = MailRules(PostgresMailRows(db, location), self._insert_record)
+        self.mail = MailRules(PostgresMailRows(db, location, self._told), self._insert_record)
         self._claims = PostgresClaims(db, run, holdings, spenders)
         self._by_type: dict[type[Any], Callable[[Any], Any]] = {
             Append: self._append,
@@ -115,7 +118,7 @@ class PostgresOperations:
             Remark: self._remark,
             Fork: self._fork,
             **self._budget_rules.operations,
-            **ApprovalRules(PostgresApprovalRows(db), self._insert_record).operations,
+            **ApprovalRules(PostgresApprovalRows(db, self._told), self._insert_record).operations,
         }
 
     def append_rows(self, steps: Sequence[StepRow], effects: Sequence[EffectRow] = ()) -> range:
@@ -126,6 +129,11 @@ class PostgresOperations:
             self._db.execute("SELECT append_rows(%s, %s, %s, %s, %s, %s, %s, %s, %s)", values)
             self.newest += len(steps) + len(effects)
         return range(first, self.newest + 1)
+
+    def tell_news(self) -> None:
+        """Wake other programs if something was written for one of their harnesses."""
+        if self._told - self.holdings.epochs.keys():
+            self._db.execute(TELL_NEWS)
 
     def do_all(self, operations: Sequence[Operation]) -> list[Any]:
         """Return the results of operations, in order; claims that follow each other are made together."""

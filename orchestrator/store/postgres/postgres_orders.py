@@ -46,6 +46,7 @@ def _commit(db: Database, location: str, operation: Operation) -> Any:
         holdings = Holdings(ownership)
         operations = PostgresOperations(db, location, secrets.token_hex(6), holdings=holdings, newest=newest, spenders=set())
         (result,) = operations.do_all([operation])
+        operations.tell_news()
         if holdings.ownership != ownership:
             db.execute("UPDATE meta SET ownership = %s", (holdings.ownership,))
     return result

@@ -91,9 +91,14 @@ FROM approval_index i JOIN records r ON r.seq = i.seq LEFT JOIN harnesses h ON h
 
 @frozen(eq=False)
 class PostgresApprovalRows:
-    """The records of approvals."""
+    """The records of approvals.
+
+    Args:
+        told: the harnesses that something was written for; see `PostgresOperations`.
+    """
 
     _db: Database
+    _told: set[int]
 
     def newest(self, harness: int, digest: str) -> str | None:
         row = self._db.row(
@@ -107,6 +112,7 @@ class PostgresApprovalRows:
 
     def file(self, seq: int, id: str, harness: int, digest: str) -> None:
         self._db.execute("INSERT INTO approval_index VALUES (%s, %s, %s, %s)", (seq, id, harness, digest))
+        self._told.add(harness)
 
 
 def all_filed(db: Database) -> Iterator[tuple[str, int, int, Filed]]:
@@ -191,10 +197,15 @@ def _safe(text: str) -> str:
 
 @frozen(eq=False)
 class PostgresMailRows:
-    """The mailboxes of a store, on the connection of its writer."""
+    """The mailboxes of a store, on the connection of its writer.
+
+    Args:
+        told: the harnesses that something was written for; see `PostgresOperations`.
+    """
 
     _db: Database
     _location: str
+    _told: set[int]
 
     def recipient(self, name: str) -> tuple[int, int | None]:
         return find_recipient(self._db, name, self._location)
@@ -215,6 +226,7 @@ class PostgresMailRows:
     def add(self, seq: int, harness: int, post: Post) -> None:
         extra = _safe(post.id) or None, post.kind, _safe(post.type) or None, post.deadline_us or None
         self._db.execute(_INSERT, (seq, harness, _safe(post.sender), post.body, *extra))
+        self._told.add(harness)
 
     def consume(self, rows: Sequence[ConsumedRow]) -> None:
         for row in rows:

@@ -9,6 +9,7 @@ nodes        programs that share a fleet of harnesses; see `postgres_nodes`
 leases       until when each living run owns its harnesses, by the server's clock. A table of its own, so that no commit,
              however long, blocks a renewal
 mailbox, pools, open_reservations, approval_index, state_versions    as in `orchestrator.store.file.schema`
+orders       orders and questions to harnesses that run; kept for a day, without what was said. See `postgres_order_table`
 kill_switches  those that are on. Each change changes `meta.ownership`, so that the next commit of every run reads them anew
 seals        a chain of hashes over the records, and over changes to rows of the other tables; see `postgres_seals`
 unsealed     which rows were changed since the last seal
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-VERSION = 3
+VERSION = 4
 """Version of the schema, in `meta.version`."""
 
 FIND_META = "SELECT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = 'meta')"
@@ -198,6 +199,9 @@ NOTED: Mapping[str, tuple[Mapping[str, str], str]] = {
 }
 """Tables whose rows seals note: the types of the key's columns, and all columns, in the order that they have in a file."""
 
+TELL_NEWS = "SELECT pg_notify('orchestrator', current_schema())"
+"""Wakes the programs that wait for news of this store, when the transaction is committed."""
+HEAR_NEWS = "LISTEN orchestrator"
 WRITES = "orchestrator.writes"
 """The setting with which connections of this package have their changes noted."""
 
@@ -255,6 +259,24 @@ CREATE TABLE nodes (
 UPDATE meta SET version = 2;
 """,
     2: _SEALS,
+    3: """
+CREATE TABLE orders (
+    id text PRIMARY KEY,
+    harness text NOT NULL,
+    verb text NOT NULL,
+    options text NOT NULL,
+    body text NOT NULL,
+    given_by text NOT NULL,
+    given timestamptz NOT NULL DEFAULT clock_timestamp(),
+    until timestamptz NOT NULL,
+    run text,
+    status integer,
+    answer text
+);
+CREATE INDEX orders_open ON orders (harness) WHERE status IS NULL;
+ALTER TABLE leases ADD COLUMN renewed timestamptz NOT NULL DEFAULT clock_timestamp();
+UPDATE meta SET version = 4;
+""",
 }
 """What makes the next version of each; a new schema goes through all of them."""
 

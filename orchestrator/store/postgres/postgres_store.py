@@ -28,7 +28,9 @@ from orchestrator.store.integrity.seals import SEAL_EVERY_S
 from orchestrator.store.postgres.postgres_address import Address, server_named, split_schema, with_schema
 from orchestrator.store.postgres.postgres_connection import Database, is_connection_error, limited, translated
 from orchestrator.store.postgres.postgres_lease import Lease
+from orchestrator.store.postgres.postgres_news import PostgresNews
 from orchestrator.store.postgres.postgres_operations import PostgresOperations, columns_of
+from orchestrator.store.postgres.postgres_order_table import answer_order, take_orders
 from orchestrator.store.postgres.postgres_reader import PostgresReader
 from orchestrator.store.postgres.postgres_seals import SealingThread
 from orchestrator.store.postgres.postgres_setup import keep_acknowledged, prepare
@@ -36,6 +38,7 @@ from orchestrator.store.postgres.postgres_switch import PostgresKillSwitch, read
 from orchestrator.store.rules.holdings import Holdings
 from orchestrator.store.rules.mail_rules import Step
 from orchestrator.store.rules.signing_key import KEY_FILE, given_key
+from orchestrator.store.run_orders import TakenOrder
 from orchestrator.store.store_protocol import (
     EFFECT_KINDS,
     AwaitedIntent,
@@ -139,6 +142,7 @@ class PostgresStore(PostgresReader):
         self._pid = os.getpid()
         self._db: Database | None = None
         """The connection for commits, made by the first."""
+        self._news = PostgresNews(self._address)
         folder = self.place.parent if self.place is not None else None
         with limited(self._address, _PREPARE_S) as db:
             prepare(db, self._address)
@@ -221,6 +225,27 @@ class PostgresStore(PostgresReader):
                     return committed
                 time.sleep(_AGAIN_S)
 
+    def wait_news(self, seconds: float) -> None:
+        """Wait until others may have written something for this run, at most `seconds`. One thread at a time may wait."""
+        db = self._db
+        self._news.wait(seconds, None if db is None else db.server_process)
+
+    def wake(self) -> None:
+        """End a wait for news."""
+        self._news.wake()
+
+    def take_orders(self, startable: Collection[str] = ()) -> list[TakenOrder]:
+        """Take the orders that are for this run; return all that it has taken and not answered. Blocks.
+
+        Args:
+            startable: harnesses that belong to no living run, which this one may start.
+        """
+        return self.read(lambda db: take_orders(db, self.run, startable))
+
+    def answer_order(self, id: str, status: int, text: str) -> None:
+        """Write the answer to an order. Blocks, and waits for a server that is away until the lease ends."""
+        self.read(lambda db: answer_order(db, id, status, text))
+
     def check_in_place(self) -> None:
         """Raise if this run is over.
 
@@ -246,6 +271,7 @@ class PostgresStore(PostgresReader):
             if self._db is not None:
                 with suppress(Exception):
                     self._db.close()
+            self._news.close()
             self.close_readers()
 
     def _patience_s(self) -> float:
@@ -343,6 +369,7 @@ class PostgresStore(PostgresReader):
         mail.consume([row for row in writes.consumed if (row.harness, row.step) in written])
         sent = mail.send(writes.sent, written)
         results = operations.do_all(writes.operations)
+        operations.tell_news()
         claims = zip(writes.operations, results, strict=True)
         self._names |= {made.harness: one.name for one, made in claims if isinstance(one, Claim) and isinstance(made, Claimed)}
         if holdings.ownership != ownership:

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 
 import trio
 
-from harnesses import BaseHarness
+from harnesses import BaseHarness, Request, query
 from orchestrator import Orchestrator
 from orchestrator.handle import Handle
 from orchestrator.nodes.fleet_members import Member
@@ -46,3 +46,24 @@ class Slow(BaseHarness[int, int, int]):
             yield self.state, self.state
             if number:
                 await trio.sleep(10)
+
+
+class Answering(BaseHarness[int, int, int]):
+    """Answers questions, and says in which process."""
+
+    async def execute(self) -> AsyncGenerator[tuple[int, int]]:
+        while True:
+            request = await self.receive(Request)
+            await self.reply(request, {"asked": request.message, "pid": os.getpid()})
+            self.update_state(lambda count: count + 1)
+            yield self.state, os.getpid()
+
+    @query
+    def twice(self, number: int) -> int:
+        """Return twice a number."""
+        return number * 2
+
+
+def answering() -> list[Member]:
+    """Return a fleet of one that answers, and one that ticks."""
+    return [Member("answers", lambda orchestrator: orchestrator.start(Answering(0), name="answers")), start_ticking("ticks")]

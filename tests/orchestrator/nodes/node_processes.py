@@ -102,12 +102,12 @@ class Nodes:
         except Exception:
             return None
 
-    def wait_for_steps(self, more: int = 3) -> None:
-        """Wait until every harness has made some more steps."""
+    def wait_for_steps(self, more: int = 3, *names: str) -> None:
+        """Wait until every harness, or each of these, has made some more steps."""
         before = self.steps()
 
         def all_do() -> bool:
-            return all(step >= before[name] + more for name, step in self.steps().items())
+            return all(step >= before[name] + more for name, step in self.steps().items() if name in names or not names)
 
         wait_until(all_do, "all make steps", self.patience_s)
 

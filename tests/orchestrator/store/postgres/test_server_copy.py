@@ -35,6 +35,7 @@ from orchestrator.store.conformance import claim, do, intent_row, step_row
 from orchestrator.store.file.server_copy import Server, copy_path
 from orchestrator.store.places import copy_refresh, store_location
 from orchestrator.store.places.store_location import keep_fresh, local_path, server_at
+from orchestrator.store.postgres import postgres_order_table
 from orchestrator.store.postgres.postgres_address import Address
 from orchestrator.store.postgres.postgres_connection import LimitedDatabase
 from orchestrator.store.postgres.postgres_reader import PostgresReader
@@ -298,11 +299,14 @@ def test_without_a_home_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> 
         copy_path(Server("a", "b", "c", "d"))
 
 
-def test_messages_name_the_address(database: str, run: Run) -> None:
+def test_messages_name_the_address(database: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_order_table, "_TAKE_S", 0.1)
     with closing(PostgresStore(database)) as store:
         claimed = claim(store, "one")
         store.commit([], [Append(claimed.harness, 1, 1, 0, 1, Started(0), Status.RUNNING)])
-        assert "another machine" in run("pause", "one", code=1)
+        assert f"'one' did not get the order to pause, which is withdrawn: expected its owner, run {store.run}" in run(
+            "pause", "one", code=1
+        )
     said = [run("pause", "one", code=1), run("budgets", "set", "x", "steps=1", code=2), run("approve", "x", code=2)]
     assert all(database in one and "server-copy" not in one for one in said)
 

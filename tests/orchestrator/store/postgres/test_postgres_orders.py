@@ -1,0 +1,198 @@
+"""Orders through the store are taken once, in time, by the run that has the harness; and whoever waits is woken."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+
+from harnesses.timing.clock import now_us
+from orchestrator.errors import StoreUnusable
+from orchestrator.store.conformance import claim, do
+from orchestrator.store.postgres import postgres_order_table
+from orchestrator.store.postgres.postgres_address import Address
+from orchestrator.store.postgres.postgres_order_table import give_order
+from orchestrator.store.postgres.postgres_schema import VERSION
+from orchestrator.store.postgres.postgres_store import PostgresStore
+from orchestrator.store.run_orders import Answer, GivenOrder, OrderNotTaken, TakenOrder
+from orchestrator.store.store_protocol import Post
+from tests.orchestrator.store.postgres.conftest import OpenStore
+from tests.orchestrator.store.postgres.test_postgres_faults import wait_until
+from tests.postgres_server import PostgresServer
+
+PAUSE = GivenOrder("one", "pause", "", "", "ann")
+_HURRY_S = 0.7
+"""Less than the second after which a program looks by itself."""
+
+
+def address_of(store: PostgresStore, server: PostgresServer) -> Address:
+    return Address(server.url, store.schema, 10.0)
+
+
+@contextmanager
+def given(
+    store: PostgresStore, server: PostgresServer, order: GivenOrder = PAUSE
+) -> Generator[list[Answer | Exception | None]]:
+    """Give an order in a thread; its answer is in the list at the end of the block."""
+    answers: list[Answer | Exception | None] = []
+
+    def give() -> None:
+        try:
+            answers.append(give_order(address_of(store, server), order, wait_s=5, answer_s=5))
+        except Exception as error:
+            answers.append(error)
+
+    thread = threading.Thread(target=give, daemon=True)
+    thread.start()
+    yield answers
+    thread.join(20)
+    assert not thread.is_alive(), "the order has no answer within 20 s"
+
+
+def take(store: PostgresStore) -> list[TakenOrder]:
+    """Take orders as soon as there are any."""
+    taken: list[TakenOrder] = []
+    wait_until(lambda: taken.extend(store.take_orders()) or bool(taken))
+    return taken
+
+
+def test_an_order_is_taken_once_by_the_owner_and_its_answer_reaches_whoever_gave_it(
+    open_store: OpenStore, server: PostgresServer
+) -> None:
+    owner, other = open_store(), open_store()
+    claim(owner, "one")
+    claim(other, "two")
+    with given(owner, server, GivenOrder("one", "ask", "?timeout_s=3", '"x\\u0000"', "ann")) as answers:
+        (order,) = take(owner)
+        with ThreadPoolExecutor(4) as pool:
+            seen = [*pool.map(lambda store: store.take_orders(["one"]), [owner, other] * 4)]
+        assert [order] in seen
+        assert all(orders in ([], [order]) for orders in seen)
+        assert not any(seen[1::2])
+        owner.answer_order(order.id, 200, '{"reply":1}')
+    assert (order.harness, order.verb, order.options, order.body) == ("one", "ask", "?timeout_s=3", '"x\\u0000"')
+    assert answers == [Answer(200, '{"reply":1}', owner.run)]
+    assert owner.take_orders() == []
+    kept = owner.rows("SELECT given_by, verb, run, body, answer FROM orders")
+    assert kept == [("ann", "ask", owner.run, "", "")]
+
+
+def test_an_order_whose_giver_is_gone_is_not_taken_after_its_time(open_store: OpenStore, server: PostgresServer) -> None:
+    store = open_store()
+    claim(store, "one")
+    give = (
+        "INSERT INTO orders (id, harness, verb, options, body, given_by, until) "
+        "VALUES (%s, 'one', 'pause', '', '', 'ann', clock_timestamp() + %s * interval '1 minute')"
+    )
+    with psycopg.connect(server.url, autocommit=True, options=f"-csearch_path={store.schema}") as db:
+        for id, minutes in (("late", 0), ("in-time", 1)):
+            db.execute(give, (id, minutes))
+    assert [order.id for order in store.take_orders()] == ["in-time"]
+
+
+def test_an_order_that_is_not_taken_or_not_answered_says_who_has_the_harness(
+    open_store: OpenStore, server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_order_table, "_TAKE_S", 0.3)
+    store = open_store()
+    assert give_order(address_of(store, server), PAUSE, wait_s=5, answer_s=5) is None
+    claim(store, "one")
+    with pytest.raises(OrderNotTaken, match=rf"withdrawn: expected its owner, run {store.run}, whose lease was renewed \d"):
+        give_order(address_of(store, server), PAUSE, wait_s=5, answer_s=5)
+    assert store.take_orders() == []
+
+    with given(store, server) as answers:
+        take(store)
+        store.close()
+    (said,) = answers
+    assert isinstance(said, OrderNotTaken)
+    assert "to pause before it ended; it has taken it, so perhaps it is carried out" in str(said)
+
+
+def test_a_run_that_has_just_handed_the_harness_over_is_not_the_last_word(
+    open_store: OpenStore, server: PostgresServer
+) -> None:
+    before, after = open_store(), open_store()
+    claim(before, "one")
+    with given(before, server) as answers:
+        (order,) = take(before)
+        before.close()
+        claim(after, "one")
+        after.answer_order(order.id, 404, "{}")
+        (again,) = take(after)
+        after.answer_order(again.id, 200, "{}")
+    assert answers == [Answer(200, "{}", after.run)]
+
+
+def test_what_others_write_for_a_run_ends_its_wait_and_a_lost_connection_is_made_anew(
+    open_store: OpenStore, server: PostgresServer
+) -> None:
+    store, other = open_store(), open_store()
+    claim(store, "one")
+    claim(other, "two")
+    store.wait_news(5.0)  # connects
+    for written in (Post("one", "two", now_us(), "1"), Post("one", "two", now_us(), "2")):
+        waited = _wait_in_thread(store)
+        assert not isinstance(do(other, written), Exception)
+        assert waited() < _HURRY_S
+
+    waited = _wait_in_thread(store)
+    do(store, Post("two", "one", now_us(), "1"))  # for others, not for itself
+    do(other, Post("two", "two", now_us(), "1"))
+    assert waited() >= _HURRY_S
+
+    for end in (_end_listeners, lambda _: store.wake()):
+        waited = _wait_in_thread(store)
+        end(server)
+        assert waited() < _HURRY_S
+        store.wait_news(5.0)  # connects again, and has its caller look at once
+    waited = _wait_in_thread(store)
+    do(other, Post("one", "two", now_us(), "3"))
+    assert waited() < _HURRY_S
+
+
+def _wait_in_thread(store: PostgresStore) -> Callable[[], float]:
+    took: list[float] = []
+
+    def wait() -> None:
+        begin = time.monotonic()
+        store.wait_news(1.0)
+        took.append(time.monotonic() - begin)
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    time.sleep(0.05)
+
+    def waited() -> float:
+        thread.join(20)
+        assert took, "the wait has not ended within 20 s"
+        return took[0]
+
+    return waited
+
+
+def _end_listeners(server: PostgresServer) -> None:
+    with psycopg.connect(server.url, autocommit=True) as db:
+        db.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query ILIKE 'listen%'")
+
+
+def test_a_store_of_the_version_before_orders_is_upgraded(open_store: OpenStore, server: PostgresServer) -> None:
+    store = open_store()
+    claim(store, "one")
+    store.close()
+    with psycopg.connect(server.url, autocommit=True, options=f"-csearch_path={store.schema}") as db:
+        db.execute("DROP TABLE orders; ALTER TABLE leases DROP COLUMN renewed; UPDATE meta SET version = 3")
+        with pytest.raises(StoreUnusable, match=f"schema version 3: expected {VERSION}"):
+            give_order(address_of(store, server), PAUSE, wait_s=5, answer_s=5)
+    again = open_store()
+    claim(again, "one")
+    with given(again, server) as answers:
+        (order,) = take(again)
+        again.answer_order(order.id, 200, "{}")
+    assert answers == [Answer(200, "{}", again.run)]
+    assert [record.kind for record in again.records()] == [record.kind for record in store.records()]
