@@ -175,7 +175,7 @@ class Desk:
         known = turn.state.open.get(exit.client_id)
         if not (is_new if known is None else known.is_open):
             return
-        report = await self.broker.find(exit)
+        report = await self.broker.find(exit if known is None else _trailed(exit, known.report))
         if report is None and known is not None:
             report = evolve(known.report, status=OrderStatus.CANCELLED, reason="the venue no longer has such an exit")
         if report is not None:
@@ -343,11 +343,20 @@ def _cancel_key(client_id: str) -> str:
 
 
 def _known(order: OpenOrder) -> PlacedOrder:
-    """Return an order as it is asked for: of an exit whose entry has ended, the units that were reported last are final."""
-    placed = order.placed
+    """Return an order as it is asked for: a stop that trails is where it was reported last.
+
+    Of an exit whose entry has ended, the units that were reported last are final.
+    """
+    placed = _trailed(order.placed, order.report)
     if not placed.entry_id:
         return placed
     return evolve(placed, entry_ended=True, order=evolve(placed.order, units=order.report.units))
+
+
+def _trailed(placed: PlacedOrder, report: OrderReport) -> PlacedOrder:
+    if report.stop_price is None:
+        return placed
+    return evolve(placed, order=evolve(placed.order, stop_price=report.stop_price))
 
 
 def _taken(report: OrderReport) -> OrderReport:

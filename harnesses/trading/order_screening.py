@@ -182,8 +182,8 @@ def _malformed(order: Order) -> str:
     for kind, price in ((OrderKind.LIMIT, order.limit_price), (OrderKind.STOP, order.stop_price)):
         if order.kind in (kind, OrderKind.OCO) and not _is_price(price):
             return f"a {order.kind} order needs a {kind}_price above 0, was {price}"
-    if order.wrong_time:
-        return order.wrong_time
+    if why := order.wrong_time or order.wrong_trail:
+        return why
     if not order.has_exit:
         return wrong_exit(order) if order.kind is OrderKind.OCO else ""
     for name, price in (("take_profit", order.take_profit), ("stop_loss", order.stop_loss)):
@@ -265,6 +265,8 @@ def _in_ticks(order: Order, instrument: Instrument) -> Order:
         order = evolve(order, limit_price=rounded(order.limit_price))
     if order.stop_price is not None:
         order = evolve(order, stop_price=instrument.round_price(order.stop_price))
+    if order.trail is not None:
+        order = evolve(order, trail=instrument.round_price(order.trail))
     if order.take_profit is not None:
         order = evolve(order, take_profit=instrument.price_up(order.take_profit))
     if order.stop_loss is not None:

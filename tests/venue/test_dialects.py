@@ -184,6 +184,19 @@ async def test_a_time_in_force_is_refused_before_it_is_sent_where_it_is_not_test
     assert venue.books()["arrivals"] == 0
 
 
+async def test_a_trailing_stop_is_held_or_refused_also_where_the_exchange_has_stops(
+    options: CcxtOptions, venue: RunningVenue
+) -> None:
+    stop = placed("stop", Side.SELL, kind=OrderKind.STOP, stop="45000.00", units="0.01")
+    stop = evolve(stop, order=evolve(stop.order, trail=Decimal(5000)))
+
+    held = await CcxtBroker("binance", options, stops="hold").submit(stop)
+    with pytest.raises(OrderRefused, match="it has no trailing stop that is tested; it was not sent"):
+        await CcxtBroker("binance", options).submit(stop)
+
+    assert (held.status, held.stop_price, venue.books()["arrivals"]) == (OrderStatus.OPEN, 45_000, 0)
+
+
 @pytest.mark.parametrize("exchange", HOLDING, indirect=True)
 async def test_a_stop_is_refused_before_it_is_sent_where_there_is_none(spoken: CcxtBroker, venue: RunningVenue) -> None:
     await spoken.connect([BTC])

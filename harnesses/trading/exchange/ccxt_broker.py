@@ -317,7 +317,7 @@ class CcxtBroker:
                 return self._held.refuse(placed, "nothing of it is free to be sold")
             order = evolve(placed.order, kind=OrderKind.MARKET, limit_price=None, stop_price=None)
             try:
-                found = await self._place(evolve(placed, order=order))
+                found = await self._place(evolve(placed, order=evolve(order, trail=None)))
             except _NotTaken as error:
                 raise BrokerUnavailable(f"{error}; the stop is held until {self.name} takes it") from error
             except OrderRefused as error:
@@ -378,6 +378,8 @@ class CcxtBroker:
 
     def _undeclared(self, placed: PlacedOrder) -> str:
         client, order = self._client, placed.order
+        if order.trail is not None and not order.has_exit:
+            return "it has no trailing stop that is tested"
         return undeclared(self._dialect, order.kind, client.has, client.features, client.markets.get(order.symbol, {}))
 
     async def _send(self, placed: PlacedOrder) -> Raw:

@@ -10,11 +10,12 @@ bars are kept, so that an order that is held again is compared with the bar that
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 
 from attrs import evolve
 
 from harnesses.trading.market.bars import MarketSlice
-from harnesses.trading.market.orders import ZERO, OrderReport, OrderStatus, PlacedOrder, Side
+from harnesses.trading.market.orders import ZERO, OrderReport, OrderStatus, PlacedOrder, Side, trailed
 
 
 class HeldOrders:
@@ -24,21 +25,28 @@ class HeldOrders:
         self._open: dict[str, PlacedOrder] = {}
         self._ended: dict[str, tuple[OrderStatus, str]] = {}
         self._market: MarketSlice | None = None
+        self._moved: dict[str, Decimal] = {}
+        """Where stops that trail are after the last slice. That slice is compared with where they were before."""
 
     def hold(self, placed: PlacedOrder) -> OrderReport:
         """Hold an order, with the units that it has now, unless it was dropped or refused; return its state."""
         if placed.client_id not in self._ended:
+            if (known := self._open.get(placed.client_id)) is not None:
+                placed = _with_stop(placed, known.order.stop_price)
             self._open[placed.client_id] = placed
         status, reason = self._ended.get(placed.client_id, (OrderStatus.OPEN, ""))
-        return evolve(_report(placed), status=status, reason=reason)
+        return evolve(self._report(placed), status=status, reason=reason)
 
     def has(self, client_id: str) -> bool:
         """Return whether an order is held, or was until it was dropped or refused."""
         return client_id in self._open or client_id in self._ended
 
     def observe(self, market: MarketSlice) -> tuple[PlacedOrder, ...]:
-        """Take a slice; return the held orders that it reaches."""
+        """Take a slice; return the held orders that it reaches. The stop prices of the others follow it, if they trail."""
+        if self._market is not None and market.time > self._market.time:
+            self._open = {id: _with_stop(placed, self._moved.get(id)) for id, placed in self._open.items()}
         self._market = market
+        self._moved = {id: moved for id, placed in self._open.items() if (moved := _after_bar(placed, market)) is not None}
         return tuple(placed for placed in self._open.values() if self.is_reached(placed))
 
     def is_reached(self, placed: PlacedOrder) -> bool:
@@ -71,7 +79,23 @@ class HeldOrders:
 
     def reports(self, symbols: Sequence[str]) -> list[OrderReport]:
         """Return the held orders in these symbols."""
-        return [_report(placed) for placed in self._open.values() if placed.order.symbol in symbols]
+        return [self._report(placed) for placed in self._open.values() if placed.order.symbol in symbols]
+
+    def _report(self, placed: PlacedOrder) -> OrderReport:
+        stop = None if placed.order.trail is None else self._moved.get(placed.client_id, placed.order.stop_price)
+        return evolve(_report(placed), stop_price=stop)
+
+
+def _after_bar(placed: PlacedOrder, market: MarketSlice) -> Decimal | None:
+    """Return where the stop price of an order is after a slice; None if it does not trail."""
+    order, bar = placed.order, market.bars.get(placed.order.symbol)
+    if order.trail is None or order.stop_price is None or bar is None or not order.units or market.time <= placed.decided:
+        return None
+    return trailed(order.stop_price, order.trail, order.side, high=bar.high, low=bar.low)
+
+
+def _with_stop(placed: PlacedOrder, stop: Decimal | None) -> PlacedOrder:
+    return placed if stop is None else evolve(placed, order=evolve(placed.order, stop_price=stop))
 
 
 def _report(placed: PlacedOrder) -> OrderReport:

@@ -129,6 +129,8 @@ class Order:
     """Limit price of the exit: an order that closes what this one has filled, as far as it has filled it."""
     stop_loss: Decimal | None = None
     """Stop price of the exit."""
+    trail: Decimal | None = None
+    """Distance at which its stop price, or that of its exit, follows the best price of the market: it never falls back."""
     time_in_force: TimeInForce = TimeInForce.GTC
     """Of this order; its exit is open until it is filled or cancelled."""
     good_till: datetime | None = None
@@ -136,7 +138,7 @@ class Order:
 
     def __attrs_post_init__(self) -> None:
         make_exact(self, "units")
-        make_exact(self, "limit_price", "stop_price", "take_profit", "stop_loss", optional=True)
+        make_exact(self, "limit_price", "stop_price", "take_profit", "stop_loss", "trail", optional=True)
         # A plain string equals the enum member, but is not one.
         for name, known in (("side", Side), ("kind", OrderKind), ("time_in_force", TimeInForce)):
             word = getattr(self, name)
@@ -147,6 +149,16 @@ class Order:
     def has_exit(self) -> bool:
         """Whether it is a bracket: an entry with an exit."""
         return self.take_profit is not None or self.stop_loss is not None
+
+    @property
+    def wrong_trail(self) -> str:
+        """What is wrong with its trail; empty if nothing is."""
+        if self.trail is None:
+            return ""
+        if not (self.trail.is_finite() and self.trail > 0):
+            return f"expected a trail above 0, was {self.trail}"
+        stop = self.stop_loss if self.has_exit else self.stop_price
+        return "" if stop is not None else "trail: expected a stop_price, or the stop_loss of an exit, to begin with, was none"
 
     @property
     def wrong_time(self) -> str:
@@ -227,6 +239,8 @@ class OrderReport:
     status: OrderStatus
     reason: str = ""
     """Why it was rejected, if it was."""
+    stop_price: Decimal | None = None
+    """Where a trailing stop is now; None for any other order."""
 
 
 @frozen
@@ -279,8 +293,14 @@ def exit_of(placed: PlacedOrder) -> PlacedOrder | None:
         limit_price=entry.take_profit,
         stop_price=entry.stop_loss,
         reason=entry.reason and f"exit: {entry.reason}",
+        trail=entry.trail,
     )
     return PlacedOrder(placed.exit_id, order, placed.source, placed.decided, entry_id=placed.client_id)
+
+
+def trailed(stop: Decimal, trail: Decimal, side: Side, *, high: Decimal, low: Decimal) -> Decimal:
+    """Return a stop price after a bar, if it follows the best price at a distance."""
+    return max(stop, high - trail) if side is Side.SELL else min(stop, low + trail)
 
 
 def client_id_for(harness: str, step: int, key: str, salt: str = "") -> str:

@@ -12,7 +12,7 @@ from decimal import Decimal
 from attrs import evolve
 
 from harnesses.trading.market.bars import Bar
-from harnesses.trading.market.orders import ZERO, Order, OrderKind, Side
+from harnesses.trading.market.orders import ZERO, Order, OrderKind, Side, trailed
 from harnesses.trading.paper.paper_books import OpenOrder, Quote, Rules
 
 
@@ -57,6 +57,17 @@ def is_stopped(order: OpenOrder, bar: Bar) -> bool:
     """Return whether a bar reaches an order's stop price."""
     stop = _stop(order)
     return stop is not None and (bar.high >= stop if order.placed.order.side is Side.BUY else bar.low <= stop)
+
+
+def after_bar(order: OpenOrder, bar: Bar) -> OpenOrder:
+    """Return an open order after a bar that has not closed it: its stop price has followed, if it does."""
+    stop = _stop(order)
+    if order.trail is None or stop is None or order.market or not order.left:
+        return order
+    moved = trailed(stop, order.trail, order.placed.order.side, high=bar.high, low=bar.low)
+    if moved == stop:
+        return order
+    return evolve(order, price=moved) if order.stop is None else evolve(order, stop=moved)
 
 
 def flat(price: Decimal) -> Bar:

@@ -16,6 +16,7 @@ first.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal, localcontext
 from typing import NoReturn
 
@@ -38,7 +39,7 @@ from harnesses.trading.market.orders import (
     exit_of,
     wrong_exit,
 )
-from harnesses.trading.paper.fill_prices import after_entry, expected_price, flat, is_stopped, price_in, price_now
+from harnesses.trading.paper.fill_prices import after_bar, after_entry, expected_price, flat, is_stopped, price_in, price_now
 from harnesses.trading.paper.paper_books import Books, Matched, OpenOrder, Quote, Rules, reserved_cash, reserved_units
 
 _PRICES = {
@@ -73,6 +74,7 @@ def accept(books: Books, placed: PlacedOrder, rules: Rules) -> Matched:
             price=want.limit_price or want.stop_price,
             market=want.kind is OrderKind.MARKET,
             stop=want.stop_price if want.kind is OrderKind.OCO else None,
+            trail=None if want.has_exit else want.trail,
         )
         if want.side is Side.BUY:
             order = evolve(order, reserved=order.cost(order.units, price, rules.fees))
@@ -116,7 +118,21 @@ def match(books: Books, market: MarketSlice, rules: Rules) -> Matched:
             books = after.books
             reports += after.reports
             fills += after.fills
-        return Matched(books, tuple(reports), tuple(fills))
+        trailing = _trailing(books, market, entered)
+        return Matched(trailing.books, (*reports, *trailing.reports), tuple(fills))
+
+
+def _trailing(books: Books, market: MarketSlice, entered: Mapping[str, Bar]) -> Matched:
+    """Let stop prices follow the bars of a slice; that of an exit begins with the bar after its entry was filled in one."""
+    moved = {
+        id: after
+        for id, order in books.orders.items()
+        if order.trail is not None and id not in entered and order.placed.order.symbol in market.bars
+        if (after := after_bar(order, market.bars[order.placed.order.symbol])) is not order
+    }
+    if not moved:
+        return Matched(books)
+    return Matched(evolve(books, orders={**books.orders, **moved}), tuple(order.report() for order in moved.values()))
 
 
 def _matched(books: Books, id: str, market: MarketSlice, entered: dict[str, Bar], rules: Rules) -> Matched:
@@ -163,7 +179,7 @@ def _checked(placed: PlacedOrder, rules: Rules) -> Instrument:
         _refuse(placed, f"units: expected {instrument.min_units} or more, was {units}")
     if bool(placed.exit_id) != order.has_exit:
         _refuse(placed, f"exit_id: expected {'one, because it has an exit' if order.has_exit else 'none'}")
-    if why := order.wrong_time or wrong_exit(order):
+    if why := order.wrong_time or order.wrong_trail or wrong_exit(order):
         _refuse(placed, why)
     if (exit := exit_of(placed)) is not None:
         _check_prices(exit, instrument)
@@ -186,7 +202,7 @@ def _exit_orders(entry: OpenOrder) -> dict[str, OpenOrder]:
         return {}
     want = exit.order
     price, stop = want.limit_price or want.stop_price, want.stop_price if want.kind is OrderKind.OCO else None
-    return {exit.client_id: OpenOrder(exit, f"{entry.venue_id}-exit", ZERO, price, market=False, stop=stop)}
+    return {exit.client_id: OpenOrder(exit, f"{entry.venue_id}-exit", ZERO, price, market=False, stop=stop, trail=want.trail)}
 
 
 def _check_means(books: Books, order: OpenOrder) -> None:
@@ -297,8 +313,9 @@ def _split(books: Books, symbol: str, ratio: Decimal, rules: Rules) -> Matched:
             None if one is None else max(instrument.price_down(one / ratio), instrument.least_price)
             for one in (order.price, order.stop)
         )
+        trail = None if order.trail is None else order.trail / ratio
         waits = not order.left
-        order = evolve(order, units=order.filled + left, price=price, stop=stop)
+        order = evolve(order, units=order.filled + left, price=price, stop=stop, trail=trail)
         if left or waits:
             after = Matched(evolve(after.books, orders={**after.books.orders, id: order}))
             reports.append(order.report())

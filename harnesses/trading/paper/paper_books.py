@@ -128,6 +128,8 @@ class OpenOrder:
     """Fees so far."""
     stop: Decimal | None = None
     """The stop price of an order that has a limit price too."""
+    trail: Decimal | None = None
+    """Distance at which its stop price follows the market."""
 
     @property
     def left(self) -> Decimal:
@@ -137,7 +139,10 @@ class OpenOrder:
     def report(self, status: OrderStatus = OrderStatus.OPEN, reason: str = "") -> OrderReport:
         """Return the venue's report on the order."""
         want, id = self.placed.order, self.placed.client_id
-        return OrderReport(id, self.venue_id, want.symbol, want.side, want.kind, self.units, self.filled, status, reason)
+        trailing = None if self.trail is None else self.price if self.stop is None else self.stop
+        return OrderReport(
+            id, self.venue_id, want.symbol, want.side, want.kind, self.units, self.filled, status, reason, trailing
+        )
 
     def cost(self, units: Decimal, price: Decimal, fees: Fees) -> Decimal:
         """Return the cash needed to buy so many more units, including fees."""

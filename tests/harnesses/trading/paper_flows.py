@@ -118,6 +118,7 @@ def placed(submit: Submit, now: datetime) -> PlacedOrder:
         stop_price=stop,
         take_profit=above if has_exit else None,
         stop_loss=below if has_exit and submit.units % 3 else None,
+        trail=Decimal("2.5") if has_exit and submit.units % 3 == 1 else None,
     )
     exit_id = f"exit-{submit.number}" if has_exit else ""
     return PlacedOrder(f"order-{submit.number}", order, Source.STRATEGY, now, exit_id)
