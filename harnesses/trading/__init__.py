@@ -8,7 +8,7 @@
 `trading_harness` combines them.
 """
 
-from harnesses.trading.account_model import Command, Execution, OpenOrder, TradingOutput, TradingState
+from harnesses.trading.account_model import Command, Execution, OpenOrder, QuietBar, TradingOutput, TradingState, bars_of
 from harnesses.trading.bar_indicators import Atr, Bollinger, Donchian, Macd, Obv, RateOfChange, Sma, Stochastic, Vwap
 from harnesses.trading.exchange.ccxt_broker import CcxtBroker
 from harnesses.trading.exchange.ccxt_client import CcxtOptions
@@ -16,7 +16,7 @@ from harnesses.trading.exchange.ccxt_feed import CcxtFeed
 from harnesses.trading.feeds.polling_feed import PollingFeed
 from harnesses.trading.feeds.replay_feed import ReplayFeed
 from harnesses.trading.indicators import Ema, Rsi
-from harnesses.trading.market.bars import BadMarketData, Bar, MarketSlice
+from harnesses.trading.market.bars import BadMarketData, Bar, MarketSlice, SliceRun
 from harnesses.trading.market.broker import Broker, BrokerUnavailable, OrderRefused, VenueAccount
 from harnesses.trading.market.feed import Feed, FeedUnavailable
 from harnesses.trading.market.instruments import Instrument
@@ -83,6 +83,7 @@ __all__ = [
     "PlacedOrder",
     "PollingFeed",
     "Position",
+    "QuietBar",
     "Quote",
     "RateOfChange",
     "Refusal",
@@ -91,6 +92,7 @@ __all__ = [
     "RiskState",
     "Rsi",
     "Side",
+    "SliceRun",
     "Sma",
     "Source",
     "Stochastic",
@@ -104,6 +106,7 @@ __all__ = [
     "VenueAccount",
     "Verb",
     "Vwap",
+    "bars_of",
     "cross_strategy",
     "portfolio_strategy",
     "rsi_strategy",

@@ -16,13 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal, localcontext
-from typing import Any
 
 from attrs import evolve
 
 from harnesses.data.frozen_dict import FrozenDict
 from harnesses.trading.account_model import Execution, OpenOrder, Price, TradingState
-from harnesses.trading.indicators import Indicators, after_bar, after_split, values
+from harnesses.trading.indicators import Indicators, Standing, Standings, after_bar, after_split, values
 from harnesses.trading.market.bars import Bar, MarketSlice
 from harnesses.trading.market.broker import VenueAccount
 from harnesses.trading.market.instruments import EXACT, Instrument
@@ -42,7 +41,7 @@ from harnesses.trading.order_screening import Exposure
 from harnesses.trading.position_book import Book, Position
 from harnesses.trading.risk import Limits, Risk, after_loss
 from harnesses.trading.strategies import Market, Quote, Strategy
-from harnesses.trading.timeframes import Series, Timeframe, after_candle, series_after_split, views
+from harnesses.trading.timeframes import Series, after_candle, series_after_split, views
 
 _LATE = 10
 """Maximum slices to wait for the missing fills of an ended order: units that the venue's last report counts as filled."""
@@ -57,14 +56,11 @@ def take_slice(state: TradingState, market: MarketSlice, indicators: Indicators,
             book = book.after_split(symbol, bar.split) if book else None
             before = before and Price(before.close / bar.split, before.mark / bar.split)
             standings[symbol] = FrozenDict(after_split(indicators, standings.get(symbol, {}), float(bar.split)))
-        price, compared = _compared(before, bar, limits.max_jump)
-        prices[symbol] = price
+        prices[symbol], known = take_bar(before, standings.get(symbol, {}), bar, indicators, limits.max_jump)
         if before is None and book is not None:
             book, risk = _first_valued(book, risk, symbol, bar.close)
-        if price.believed:
-            compared_with = None if compared is None else float(compared)
-            standings[symbol] = FrozenDict(after_bar(indicators, standings.get(symbol, {}), bar, compared_with))
-    gaps_s = (*state.gaps_s, (market.time - state.time).total_seconds())[-2:] if state.time else ()
+        if known is not None:
+            standings[symbol] = FrozenDict(known)
     if open_orders:
         waited = {id: one if one.is_open else evolve(one, late=one.late + 1) for id, one in open_orders.items()}
         open_orders = {id: one for id, one in waited.items() if one.late <= _LATE}
@@ -78,9 +74,24 @@ def take_slice(state: TradingState, market: MarketSlice, indicators: Indicators,
         open=open_orders,
         asked=state.asked,
         salt=state.salt,
-        gaps_s=gaps_s,
+        gaps_s=with_gap(state.gaps_s, state.time, market.time),
         series=state.series,
     )
+
+
+def take_bar(
+    before: Price | None, standings: Standings, bar: Bar, indicators: Indicators, max_jump: Decimal
+) -> tuple[Price, dict[str, Standing] | None]:
+    """Return the price of a symbol after a bar without a split, and the standings, None if the price is not believed."""
+    price, compared = _compared(before, bar, max_jump)
+    if not price.believed:
+        return price, None
+    return price, after_bar(indicators, standings, bar, None if compared is None else float(compared))
+
+
+def with_gap(gaps_s: tuple[float, ...], before: datetime | None, time: datetime) -> tuple[float, ...]:
+    """Return the seconds between the last slices after one more."""
+    return (*gaps_s, (time - before).total_seconds())[-2:] if before else ()
 
 
 def take_bars(state: TradingState, market: MarketSlice, strategy: Strategy) -> TradingState:
@@ -171,16 +182,16 @@ def ask(
     previous: datetime | None,
 ) -> Market:
     """Return the market that the strategy is asked about: every symbol that may be traded now."""
-    indicators, series = strategy.indicators, state.series
+    standings, series = state.standings, state.series
     quotes = {
-        symbol: Quote(
-            close=one.price,
-            units=one.units,
-            indicators=values(indicators, state.standings.get(symbol, {})),
+        symbol: quote_of(
+            strategy,
+            one.instrument.lot,
+            market.bars[symbol],
+            one.units,
+            standings.get(symbol, {}),
+            series.get(symbol),
             pending=one.buying - one.selling,
-            lot=one.instrument.lot,
-            bar=market.bars[symbol],
-            **(_seen(series[symbol], strategy.timeframes) if symbol in series else {}),
         )
         for symbol, one in known.items()
         if one.price is not None
@@ -190,9 +201,21 @@ def ask(
     return Market(market.time, quotes, state.cash, equity, previous, orders, positions)
 
 
-def _seen(series: Series, frames: Mapping[str, Timeframe]) -> dict[str, Any]:
-    """Return what a quote shows beside the current bar."""
-    return {"candles": series.candles, "timeframes": views(series, frames)}
+def quote_of(
+    strategy: Strategy,
+    lot: Decimal,
+    bar: Bar,
+    units: Decimal,
+    standings: Standings,
+    series: Series | None,
+    *,
+    pending: Decimal = ZERO,
+) -> Quote:
+    """Return what a strategy sees of a symbol at a bar whose close is believed."""
+    numbers = values(strategy.indicators, standings)
+    if series is None:
+        return Quote(bar.close, units, numbers, pending, lot, bar)
+    return Quote(bar.close, units, numbers, pending, lot, bar, series.candles, views(series, strategy.timeframes))
 
 
 def replacements(
@@ -252,7 +275,9 @@ def _compared(before: Price | None, bar: Bar, max_jump: Decimal) -> tuple[Price,
     """Return the price after a bar, and the earlier price it was compared with."""
     if before is None:
         return Price(bar.close, bar.close), None
-    compared = min(before.mark, before.close, key=lambda price: abs(bar.close - price))
+    compared = before.mark
+    if before.close is not compared:
+        compared = min(before.mark, before.close, key=lambda price: abs(bar.close - price))
     if abs(bar.close - compared) > compared * max_jump:
         return Price(bar.close, before.mark), compared
     return Price(bar.close, bar.close), compared

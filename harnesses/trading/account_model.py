@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal, localcontext
 
@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from harnesses.data.frozen_dict import FrozenDict, freeze
 from harnesses.trading.indicators import Standing
-from harnesses.trading.market.bars import MarketSlice
+from harnesses.trading.market.bars import MarketSlice, SliceRun
 from harnesses.trading.market.broker import VenueAccount
 from harnesses.trading.market.instruments import EXACT
 from harnesses.trading.market.orders import ZERO, Cancel, Fill, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side, Source
@@ -171,6 +171,16 @@ class Decision:
 
 
 @frozen
+class QuietBar:
+    """The account at a bar in which only prices changed."""
+
+    time: datetime
+    equity: Decimal
+    drawdown: Decimal
+    """Loss from the highest equity, as a fraction."""
+
+
+@frozen
 class TradingOutput:
     """The output of a step: everything that was wanted and its outcome, each fact with its source."""
 
@@ -199,9 +209,23 @@ class TradingOutput:
     """The venue account that was adopted; source: venue."""
     latched: str = ""
     """Why the kill switch prevented effects; empty if it did not."""
+    quiet: tuple[QuietBar, ...] = ()
+    """The bars before the last one, if the step is of several; see `bars_of`. All else holds for each of them too."""
 
     def __attrs_post_init__(self) -> None:
         freeze(self, "positions")
+
+
+def bars_of(market: MarketSlice | None, output: TradingOutput) -> Iterator[tuple[MarketSlice | None, TradingOutput]]:
+    """Yield the input and output of a step bar by bar, oldest first: what a step of each bar alone would have recorded."""
+    if not output.quiet or not isinstance(market, SliceRun):
+        yield market, output
+        return
+    now, held = (output.time, output.equity, output.drawdown), (output.positions, output.risk, output.why)
+    moments = [*((one.time, one.equity, one.drawdown) for one in output.quiet), now]
+    for one, (time, equity, drawdown) in zip((*market.earlier, market.last), moments, strict=True):
+        positions, risk, why = held
+        yield one, TradingOutput(time, output.cash, equity, positions, drawdown, risk, why)
 
 
 def figures(state: TradingState) -> Mapping[str, Decimal]:

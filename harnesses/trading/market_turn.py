@@ -110,6 +110,8 @@ class Turn:
     """Whether the strategy was asked, in this attempt or in the one that made the decision."""
     resumed: bool = False
     """Whether an earlier attempt made the decision."""
+    answered: Sequence[Any] | None = None
+    """What the strategy has answered already; None if it has to be asked."""
     state: TradingState = field(init=False)
     executions: list[Execution] = field(factory=list[Execution])
     reports: list[OrderReport] = field(factory=list[OrderReport])

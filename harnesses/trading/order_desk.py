@@ -126,6 +126,14 @@ class Desk:
             await self._harness.wait_stored()
         await self.broker.observe(market)
 
+    def pass_quietly(self, book: Book, slices: Sequence[MarketSlice] = ()) -> bool:
+        """Pass slices to a simulated venue in which nothing can happen; return False if that is not certain."""
+        pass_quietly: Callable[[Sequence[MarketSlice], int], bool] | None = getattr(self.broker, "pass_quietly", None)
+        if pass_quietly is None:
+            return False
+        known = max((int(id) for id in book.last_fill.values() if id.isdecimal()), default=0)
+        return pass_quietly(slices, known)
+
     async def adopt(self, turn: Turn) -> None:
         """Replace the book by the venue's account, as of its last fill."""
         last: dict[str, str] = {}

@@ -33,6 +33,12 @@ def check_seconds(period_s: object, patience_s: object) -> None:
         raise _misuse("patience_s", "seconds from 0 up", patience_s, "leave it out for 300")
 
 
+def check_count(name: str, number: object) -> None:
+    """Raise `HarnessMisuse` unless it is a whole number above 0."""
+    if not isinstance(number, int) or number < 1:
+        raise _misuse(name, "a whole number from 1 up", number, "with 1 each bar has a step of its own")
+
+
 def check_lots(exposures: Iterable[Exposure], equity: Decimal) -> None:
     """Raise `HarnessMisuse` if the whole account cannot buy the smallest order of a symbol.
 

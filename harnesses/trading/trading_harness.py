@@ -36,9 +36,10 @@ from harnesses.trading.order_desk import TRIES, Desk
 from harnesses.trading.order_screening import Wanted, forbidden, past_stop_loss, sale_of_all, screen, stop_loss_orders
 from harnesses.trading.paper.paper_broker import PaperBroker
 from harnesses.trading.position_book import Book
+from harnesses.trading.quiet_bars import Due, Passage, advance, is_plain
 from harnesses.trading.risk import Limits, RiskState, assess, is_stale, limits_for, limits_from, watch
 from harnesses.trading.strategies import Strategy, StrategyAgent, rsi_strategy
-from harnesses.trading.trading_checks import check_lots, check_parts, check_seconds, wishes_from
+from harnesses.trading.trading_checks import check_count, check_lots, check_parts, check_seconds, wishes_from
 
 _ASKED_S = 1.0
 """Seconds between two polls of a feed that has nothing, when there is no period."""
@@ -64,6 +65,9 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         period_s: seconds between two polls. All slices that have arrived in between are processed at the next poll. With 0,
             for backtests, each slice of a recording is taken as soon as the one before is recorded.
         patience_s: seconds for which the venue or the feed may be out of reach, once started, before the harness fails.
+        bars_per_step: maximum number of bars in a step in which nothing happened but prices, in a backtest with `period_s=0`;
+            see `quiet_bars`. With 1 each bar has its own step, as it always has in live trading, at a venue with a file, and
+            under budgets and guardrails.
         constraints: passed to the strategy's agent.
         initial_state: a state to continue from, instead of a new account.
     """
@@ -78,12 +82,14 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         limits: Limits | None = None,
         period_s: float = 60.0,
         patience_s: float = 300.0,
+        bars_per_step: int = 256,
         max_context_steps: int = 10,
         constraints: Constraints | None = None,
         initial_state: TradingState | None = None,
     ) -> None:
         check_parts(feed, broker, strategy, limits)
         check_seconds(period_s, patience_s)
+        check_count("bars_per_step", bars_per_step)
         super().__init__(initial_state or TradingState(), max_context_steps=max_context_steps, constraints=constraints)
         self._limits = limits_from(self.constraints, limits)
         self._feed = feed
@@ -94,6 +100,11 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         self._patience_s = patience_s
         self._desk = Desk(self, broker or PaperBroker(cash), tuple(feed.symbols), self._limits)
         self._inbox: list[Command] = []
+        self._bars_per_step = bars_per_step
+        self._may_pass = False
+        """Whether bars may pass quietly in this attempt."""
+        self._due: Due | None = None
+        """Set if the next slice needs a turn of its own."""
         self._foreign: tuple[OrderReport, ...] = ()
         self._poller = FeedPoller(feed, self._now_period_s, patience_s)
         if not self._poller.is_live:
@@ -138,6 +149,8 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
                 turn, made = found
                 yield made
                 self._end(turn)
+                while self._takes_more(turn) and (passed := await self._pass_quietly()) is not None:
+                    yield passed
                 found = await self._reaching(more=True) if turn.is_behind or self._takes_more(turn) else None
 
     @property
@@ -176,6 +189,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             BrokerUnavailable: the venue cannot be asked.
         """
         self._inbox.clear()
+        self._due, self._may_pass = None, self._can_pass()
         if unknown := ", ".join(await self._desk.connect(self._feed)):
             self.log(f"{unknown}: traded in lots of 1: the feed does not say the lot; give the venue instruments")
         for line in self._desk.lacks:
@@ -215,6 +229,40 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             except trio.WouldBlock:
                 return
 
+    # quiet bars
+
+    def _can_pass(self) -> bool:
+        """Return whether nobody needs a step of each bar."""
+        runtime = self._runtime
+        is_watched = runtime is not None and (runtime.governor or runtime.meter or runtime.till) is not None
+        is_recording = self._poller.is_instant and not self._poller.is_live and not self._period_s
+        unlimited = self._limits.max_age_s is None and not is_watched
+        return self._bars_per_step > 1 and is_recording and unlimited and is_plain(self._strategy.agent)
+
+    async def _pass_quietly(self) -> StepYield[MarketSlice | None, TradingOutput] | None:
+        """Let bars pass in which nothing happens, and return their step; None if the next slice needs a turn of its own."""
+        state, control = self.state, None if self._runtime is None else self._runtime.control
+        if not self._may_pass or self._due is not None or (control is not None and (control.timed or control.held)):
+            return None
+        self._read_messages()
+        book = state.book
+        if self._inbox or book is None or state.open or state.risk.worries or state.time is None or self._foreign:
+            return None
+        if not self._desk.pass_quietly(book):
+            return None
+        passage = Passage(state, self._strategy, self._limits, self._desk.instruments)
+        self._due = await advance(passage, self._poller.slice_after, self.constraints, self._bars_per_step)
+        if self._due is not None and self._due.looked_further:
+            self._may_pass = False
+        if not passage.slices:
+            return None
+        if not self._desk.pass_quietly(book, passage.slices):
+            # Somebody else trades at the venue: each bar is observed before the next one from now on.
+            self._may_pass, self._due = False, None
+            return None
+        self.update_state(lambda _: passage.state())
+        return passage.finish()
+
     # a turn
 
     async def _reaching(self, *, more: bool = False) -> tuple[Turn, StepYield[MarketSlice | None, TradingOutput]] | None:
@@ -249,6 +297,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             self._read_messages()
         if decision is None and self._is_stopping():
             market = None
+        due, self._due = self._due, None
         now, last = self._feed.now(), market.time if market else state.time
         return Turn(
             before=state,
@@ -259,6 +308,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             limits=self._limits,
             decision=decision,
             resumed=decision is not None,
+            answered=due.answered(market) if due is not None else None,
             foreign=self._foreign,
         )
 
@@ -372,16 +422,19 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         """Return the strategy's orders; the strategy is not asked when none would be allowed."""
         if turn.market is None or turn.state.risk.state is RiskState.HALTED or is_stale(turn.limits, turn.age_s):
             return ()
-        question = ask(
-            turn.state,
-            turn.market,
-            self._strategy,
-            turn.exposures(self._desk.instruments),
-            equity=turn.equity,
-            previous=turn.before.asked,
-        )
         turn.asked = True
-        answer = await self.run_agent(self._strategy.agent, question)
+        if turn.answered is not None:
+            answer = turn.answered
+        else:
+            question = ask(
+                turn.state,
+                turn.market,
+                self._strategy,
+                turn.exposures(self._desk.instruments),
+                equity=turn.equity,
+                previous=turn.before.asked,
+            )
+            answer = await self.run_agent(self._strategy.agent, question)
         wishes = wishes_from(self._strategy.name, answer)
         orders = [one for one in wishes if isinstance(one, Order)]
         changes = [one for one in wishes if not isinstance(one, Order)]

@@ -10,6 +10,7 @@ from attrs import evolve
 
 from harnesses.agent import Agent, AgentRun
 from harnesses.trading.market.orders import Order
+from harnesses.trading.quiet_bars import MarketGlance
 from harnesses.trading.strategies import Market, Strategy
 
 
@@ -25,7 +26,8 @@ def warm_up(strategy: Strategy, until: datetime) -> Strategy:
         if market.time < until:
             return ()
         if market.previous is not None and market.previous < until:
-            run = evolve(run, input=evolve(market, previous=None))
+            first = evolve(market, previous=None)
+            run = run.about(first) if isinstance(run, MarketGlance) else evolve(run, input=first)
         return await agent.answer(run)
 
     return evolve(strategy, agent=Agent(run, name=agent.name, is_complete=agent.is_complete, reports=agent.reports))

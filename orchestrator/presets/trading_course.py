@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 from attrs import define, evolve, field, frozen
 
-from harnesses.trading.account_model import OpenOrder, Price, TradingOutput
-from harnesses.trading.market.bars import MarketSlice
+from harnesses.trading.account_model import OpenOrder, Price, TradingOutput, bars_of
+from harnesses.trading.market.bars import MarketSlice, SliceRun
 from harnesses.trading.market.instruments import EXACT
 from harnesses.trading.market.orders import ZERO, OrderReport, PlacedOrder
 from harnesses.trading.position_book import Book
@@ -41,7 +41,8 @@ _REASONS = 10_000
 class TradingStep:
     """The input and output of a step of a trading harness."""
 
-    input: MarketSlice | None
+    input: SliceRun | None
+    """One without earlier slices is that of a step of one bar."""
     output: TradingOutput
 
 
@@ -158,14 +159,17 @@ class TradingCourse:
             read = _read_step(body)
         except (msgspec.MsgspecError, UnicodeError) as error:
             raise UsageError(f"harness {self.name!r}: step {step} is not one of a trading harness: {error}") from error
-        market, output = read.input, read.output
-        if self.step == 0 and step > 1:
+        is_known = self.step > 0 or step == 1
+        if not is_known:
             # The steps before were pruned: the state has what they came to.
             self._reading.book = _read_state(self.reader.state_at(self.name, step)).book or Book(ZERO)
-            self._take(step, None, evolve(output, fills=(), adopted=None))
-        else:
-            self._take(step, market, output)
-        self.curve.add(step, market, output, self._reading.points[-1].drawdown)
+        for market, output in bars_of(read.input, read.output):
+            if is_known:
+                self._take(step, market, output)
+            else:
+                self._take(step, None, evolve(output, fills=(), adopted=None))
+            self.curve.add(step, market, output, self._reading.points[-1].drawdown)
+            is_known = True
         self.step = step
 
     def _take(self, step: int, market: MarketSlice | None, output: TradingOutput) -> None:

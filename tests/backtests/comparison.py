@@ -8,12 +8,16 @@ from decimal import Decimal
 from pathlib import Path
 
 from attrs import frozen
+from msgspec import convert
 
+from harnesses.trading.account_model import TradingOutput, bars_of
+from harnesses.trading.market.bars import SliceRun
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from tests import ROOT
 from tests.backtests.simulation import read_closes, read_splits, simulate
 
 DATA = ROOT / "examples" / "data"
+_Step = tuple[SliceRun | None, TradingOutput]
 STAKE, CASH, FEE_RATE = Decimal("0.9"), Decimal(100_000), Decimal("0.001")
 
 
@@ -51,7 +55,8 @@ def compare(store: Path, symbol: str, days: int) -> Iterator[Compared]:
                 continue
             windows = {"fast": int(fast.removeprefix("fast-")), "slow": int(slow.removeprefix("slow-"))}
             wanted = list(simulate(closes, splits, **windows, stake=STAKE, cash=CASH, fee_rate=FEE_RATE))
-            steps = [step.output for step in reader.steps(harness.name, limit=days + 2) if step.input is not None]
-            found = [(step["time"][:10], Decimal(step["equity"])) for step in steps]
+            steps = (convert([step.input, step.output], _Step) for step in reader.steps(harness.name, limit=days + 2))
+            bars = (output for market, said in steps if market is not None for _, output in bars_of(market, said))
+            found = [(f"{output.time:%Y-%m-%d}", output.equity) for output in bars]
             differences = (f"{one} and not {other}" for one, other in zip(found, wanted, strict=True) if one != other)
             yield Compared(harness.name, len(found), found[-1][1], next(differences, ""))

@@ -49,6 +49,19 @@ class MarketSlice:
         freeze(self, "bars")
 
 
+@frozen
+class SliceRun(MarketSlice):
+    """The slices of a step of several: `time` and `bars` are those of the last one."""
+
+    earlier: tuple[MarketSlice, ...] = ()
+    """Those before it, oldest first."""
+
+    @property
+    def last(self) -> MarketSlice:
+        """The last one alone."""
+        return MarketSlice(self.time, self.bars)
+
+
 def parse_bar(fields: Sequence[str]) -> tuple[datetime, Bar]:
     """Return the time and the bar in the six fields of a line; the first field is parsed by `parse_time`.
 

@@ -88,6 +88,15 @@ class FeedPoller:
         """Whether the feed answers without waiting: it has a method `slice_after` beside `next_slice`, which is not async."""
         return self._slice_after is not None
 
+    def slice_after(self, after: datetime | None) -> MarketSlice | None:
+        """Return what `next_slice` returns, without waiting; only if the feed is instant.
+
+        Raises:
+            BadMarketData: the returned slice is not later.
+        """
+        assert self._slice_after is not None, "the feed is instant"
+        return _checked(self._slice_after(after), after)
+
     def begin(self) -> None:
         """Start counting the time without an answer from the feed."""
         self._heard = trio.current_time()
@@ -106,20 +115,15 @@ class FeedPoller:
             BadMarketData: the returned slice is not later.
         """
         if self._slice_after is not None:
-            market = self._slice_after(after)
-        else:
-            try:
-                market = await self._answer(after)
-            except FeedUnavailable:
-                if trio.current_time() - self._heard > self._patience_s:
-                    raise
-                return None
-            self._heard = trio.current_time()
-        if market is not None and after is not None and market.time <= after:
-            raise BadMarketData(
-                f"slice {market.time} of the feed: expected one after {after}; correct the feed, whose times must increase"
-            )
-        return market
+            return self.slice_after(after)
+        try:
+            market = await self._answer(after)
+        except FeedUnavailable:
+            if trio.current_time() - self._heard > self._patience_s:
+                raise
+            return None
+        self._heard = trio.current_time()
+        return _checked(market, after)
 
     async def _answer(self, after: datetime | None) -> MarketSlice | None:
         limit_s = max(self.period_s, _ANSWER_S)
@@ -129,6 +133,14 @@ class FeedPoller:
             f"feed of {', '.join(self._feed.symbols)} does not answer: expected a slice, or none, within {limit_s:g} s; "
             "check its source"
         )
+
+
+def _checked(market: MarketSlice | None, after: datetime | None) -> MarketSlice | None:
+    if market is not None and after is not None and market.time <= after:
+        raise BadMarketData(
+            f"slice {market.time} of the feed: expected one after {after}; correct the feed, whose times must increase"
+        )
+    return market
 
 
 def _definer(kind: type, method: str) -> type | None:

@@ -5,6 +5,7 @@ closes as many units as the order has filled. `fill_prices` tells the prices.
 
     accept    a new order: refused, or open; filled at once as far as the market allows
     match     a slice of the market: first splits, then every open order in order of arrival
+    pass_by   several slices while no order is open
     cancel    the rest of an order
 
 The price of a purchase may be unknown in advance (a stop, a market order at the next open). If the price exceeds what was
@@ -16,7 +17,8 @@ first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from decimal import Decimal, localcontext
 from typing import NoReturn
 
@@ -157,6 +159,23 @@ def _matched(books: Books, id: str, market: MarketSlice, entered: dict[str, Bar]
     if order.placed.exit_id and after.fills and not order.market:
         entered[order.placed.exit_id] = after_entry(bar, price)
     return evolve(after, reports=(*ended.reports, *after.reports))
+
+
+def pass_by(books: Books, slices: Sequence[MarketSlice], rules: Rules) -> Books | None:
+    """Return the books after slices in which nothing can happen, as `match` would; None if something could."""
+    if books.time is not None:
+        slices = [one for one in slices if one.time > books.time]
+    if books.orders or any(units < 0 for units in books.positions.values()):
+        return None
+    newest: dict[str, tuple[datetime, Bar]] = {}
+    for market in slices:
+        for symbol, bar in market.bars.items():
+            if bar.split != ONE:
+                return None
+            newest[symbol] = market.time, bar
+    seen = {symbol: Quote(bar.close, time, _share(symbol, bar, rules)) for symbol, (time, bar) in newest.items()}
+    quotes, time = {**books.quotes, **seen}, slices[-1].time if slices else books.time
+    return Books(books.cash, books.positions, books.orders, quotes, time, books.accepted, books.fills)
 
 
 def cancel(books: Books, client_id: str) -> Matched:

@@ -22,7 +22,7 @@ from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import VenueAccount
 from harnesses.trading.market.instruments import Instrument
 from harnesses.trading.market.orders import ZERO, Fill, OrderReport, PlacedOrder, exact
-from harnesses.trading.paper.order_matching import accept, cancel, match
+from harnesses.trading.paper.order_matching import accept, cancel, match, pass_by
 from harnesses.trading.paper.paper_books import Books, Fees, Matched, Rules
 from harnesses.trading.paper.paper_ledger import FileLedger, Ledger, MemoryLedger
 
@@ -109,6 +109,23 @@ class PaperBroker:
     async def observe(self, market: MarketSlice) -> None:
         await self._checkpoint()
         self._commit(match(self._ledger.books(), market, self.rules))
+
+    def pass_quietly(self, slices: Sequence[MarketSlice], fills: int) -> bool:
+        """Observe slices in which nothing can happen; return False, with no effect, if something could or has happened.
+
+        Only books in memory can: those in a file must not be ahead of the steps of their harness.
+
+        Args:
+            slices: at least one; none to ask whether it is worth trying.
+            fills: how many fills the harness knows of; more are somebody else's.
+        """
+        books = self._ledger.books()
+        if self.is_lasting or books.orders or books.fills != fills:
+            return False
+        after = pass_by(books, slices, self.rules) if slices else books
+        if after is not None and after is not books:
+            self._ledger.write(Matched(after))
+        return after is not None
 
     async def submit(self, placed: PlacedOrder) -> OrderReport:
         """Place an order. An order whose id is known is not placed again; the outcome of the first is returned."""

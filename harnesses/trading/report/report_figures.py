@@ -12,8 +12,8 @@ from attrs import define, field, frozen
 
 from harnesses.errors import HarnessMisuse
 from harnesses.trading.account import with_splits
-from harnesses.trading.account_model import TradingOutput
-from harnesses.trading.market.bars import MarketSlice
+from harnesses.trading.account_model import TradingOutput, bars_of
+from harnesses.trading.market.bars import MarketSlice, SliceRun
 from harnesses.trading.market.instruments import EXACT
 from harnesses.trading.market.orders import ZERO, Fill, Side, Source
 from harnesses.trading.position_book import Book, Position
@@ -150,7 +150,7 @@ def _typed(step: Recorded, number: int) -> tuple[MarketSlice | None, TradingOutp
         ) from error
 
 
-_Given: Any = MarketSlice | None
+_Given: Any = SliceRun | None
 
 
 @define
@@ -198,7 +198,11 @@ class AccountReading:
     _months: MonthlyCloses = field(factory=MonthlyCloses, init=False)
 
     def read(self, market: MarketSlice | None, output: TradingOutput) -> None:
-        """Read the next step."""
+        """Read the next step; one of several bars as if each had a step of its own."""
+        for one, said in bars_of(market, output):
+            self._read(one, said)
+
+    def _read(self, market: MarketSlice | None, output: TradingOutput) -> None:
         if self.since is not None and output.time < self.since:
             self._follow(market, output)
             self._warm = output.time, output.equity

@@ -239,7 +239,10 @@ def _listed() -> str:
 
 
 _TRADED = """{"time": "VARCHAR", "equity": "VARCHAR", "cash": "VARCHAR", "drawdown": "VARCHAR", "risk": "VARCHAR",
-    "latched": "VARCHAR"}"""
+    "latched": "VARCHAR", "quiet": [{"time": "VARCHAR", "equity": "VARCHAR", "drawdown": "VARCHAR"}]}"""
+_BARS = """unnest(list_append(
+    coalesce(said.quiet, []), {'time': said.time, 'equity': said.equity, 'drawdown': said.drawdown})) AS one"""
+"""A row for each bar of a step: those in which only prices changed, then the last."""
 _STEP_FIELDS = {"input": "JSON", "output": "JSON", "delta": "JSON"}
 
 
@@ -256,12 +259,16 @@ def equity(source: Source) -> str:
 
 
 def told(source: Source) -> str:
-    """Return a query for the steps of trading harnesses: the time of the bar, and values as recorded, as text."""
+    """Return a query for the bars of trading harnesses: their time, and values as recorded, as text; a step may have several.
+
+    A bar of several has the output and delta of their step, which have no fill, no order and no split.
+    """
     columns, values = copied(source), "equity, cash, drawdown, risk, latched"
     results = source.results(_STEP_FIELDS) if columns is None else columns.results(_STEP_FIELDS, "may_trade")
     rows = f"""
-        SELECT {_HEAD}, output, delta, said.time AS bar, {", ".join(f"said.{name} AS {name}" for name in values.split(", "))}
-        FROM (SELECT *, json_transform(output, '{_TRADED}') AS said FROM ({results}))
+        SELECT {_HEAD}, output, delta, one.time AS bar, one.equity AS equity, said.cash AS cash, one.drawdown AS drawdown,
+               said.risk AS risk, said.latched AS latched
+        FROM (SELECT *, {_BARS} FROM (SELECT *, json_transform(output, '{_TRADED}') AS said FROM ({results})))
     """
     if columns is not None:
         trades = columns.typed(f'output, delta, "at" AS bar, {values}', "is_trade")
@@ -273,22 +280,23 @@ def told(source: Source) -> str:
     """
 
 
-_SAID_OF_ACCOUNTS = '{"time": "VARCHAR", "equity": "VARCHAR", "cash": "VARCHAR", "refused": ["JSON"]}'
+_SAID_OF_ACCOUNTS = """{"time": "VARCHAR", "equity": "VARCHAR", "cash": "VARCHAR", "refused": ["JSON"], "drawdown": "VARCHAR",
+    "quiet": [{"time": "VARCHAR", "equity": "VARCHAR", "drawdown": "VARCHAR"}]}"""
 _SPLIT = r"""'"split": *"(1[^"]|[^1])'"""
 """Matches a split other than 1 in a slice."""
 
 
 def account_steps(source: Source) -> str:
-    """Return the query for the steps of trading accounts: time of the bar, worth of the account, and what changed it."""
+    """Return the query for the bars of trading accounts: their time, worth of the account, and what changed it."""
     columns = copied(source)
     fields = {"input": "JSON", "output": "JSON"}
     rows = f"""
-        SELECT harness, step, said.time AS bar_time, said.equity AS equity, said.cash AS cash,
+        SELECT harness, step, one.time AS bar_time, one.equity AS equity, said.cash AS cash,
                coalesce(len(said.refused), 0) AS refused, input, output,
                json_extract_string(output, '$.fills[0].fill.fill_id') IS NOT NULL AS is_filled,
                json_type(output, '$.adopted') = 'OBJECT' AS is_adopted, true AS is_split
-        FROM (SELECT *, json_transform(output, '{_SAID_OF_ACCOUNTS}') AS said
-              FROM ({source.results(fields) if columns is None else columns.results(fields, "may_trade")}))
+        FROM (SELECT *, {_BARS} FROM (SELECT *, json_transform(output, '{_SAID_OF_ACCOUNTS}') AS said
+              FROM ({source.results(fields) if columns is None else columns.results(fields, "may_trade")})))
     """
     if columns is not None:
         typed = "equity, cash, refused, input, output, is_filled, is_adopted, is_split"

@@ -134,17 +134,17 @@ def _crosses(shown: list[Climb], span: Span, y: Spec) -> Spec:
 
 
 _HEIGHTS = (240, 110)
-_LOST = "coalesce(1 - equity::DOUBLE / nullif(max(equity::DOUBLE) OVER (PARTITION BY harness ORDER BY seq), 0), 0)"
+_LOST = "coalesce(1 - equity::DOUBLE / nullif(max(equity::DOUBLE) OVER (PARTITION BY harness ORDER BY seq, time), 0), 0)"
 """Loss from the highest equity so far. What a step records as its drawdown begins anew with each `reset` of the limits."""
 _FIRST_AND_LAST = f"""
-    SELECT harness, count(*), arg_min(equity, seq)::DOUBLE, arg_max(equity, seq)::DOUBLE,
+    SELECT harness, count(*), arg_min(equity, (seq, time))::DOUBLE, arg_max(equity, (seq, time))::DOUBLE,
            coalesce(max(lost), 0), min(epoch_us(time)), max(epoch_us(time))
     FROM (SELECT *, {_LOST} AS lost FROM equity) WHERE list_contains(?, harness) GROUP BY harness ORDER BY min(seq)
 """
 _POINTS = f"""
     WITH stood AS (
         SELECT epoch_us(time) AS time_us, equity::DOUBLE AS equity, {_LOST} AS lost,
-               (row_number() OVER (ORDER BY seq) - 1) // ? AS stretch
+               (row_number() OVER (ORDER BY seq, time) - 1) // ? AS stretch
         FROM equity WHERE harness = ?
     )
     SELECT DISTINCT unnest([

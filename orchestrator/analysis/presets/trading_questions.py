@@ -225,8 +225,8 @@ def _spell(values: Values, depth: Any, begin: int, end: int) -> Drawdown:
 def accounts(run: Run, harness: str | None = None) -> list[Account]:
     """Return the account of each trading harness, by name."""
     ends = run.rows(
-        """SELECT harness, arg_min(equity, step_number), arg_max(equity, step_number), count(*) FROM account_steps
-           WHERE harness = coalesce(?, harness) GROUP BY harness ORDER BY harness""",
+        """SELECT harness, arg_min(equity, (step_number, time)), arg_max(equity, (step_number, time)), count(*)
+           FROM account_steps WHERE harness = coalesce(?, harness) GROUP BY harness ORDER BY harness""",
         [harness],
     )
     begun = first_books(run) if ends else {}
@@ -278,7 +278,7 @@ def _values(run: Run, some: Sequence[tuple[str, int]]) -> Iterator[tuple[str, Va
     """Yield the values of accounts over time; harnesses and numbers of steps are in the order of names."""
     cursor = run.execute(
         """SELECT time, equity::DOUBLE AS equity, cash, refused FROM account_steps
-           WHERE harness BETWEEN ? AND ? ORDER BY harness, step_number""",
+           WHERE harness BETWEEN ? AND ? ORDER BY harness, step_number, time""",
         [some[0][0], some[-1][0]],
     )
     columns = cursor.fetchnumpy()

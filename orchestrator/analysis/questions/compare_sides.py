@@ -152,7 +152,7 @@ def _add_books(run: Run, found: Mapping[str, Side], harness: str | None) -> None
     rows: list[tuple[Any, ...]] = run.rows(
         """
         SELECT harness, day, close / lag(close) OVER (PARTITION BY harness ORDER BY day) - 1 AS gain FROM (
-            SELECT harness, strftime(time, '%Y-%m-%d') AS day, arg_max(equity, step_number)::DOUBLE AS close
+            SELECT harness, strftime(time, '%Y-%m-%d') AS day, arg_max(equity, (step_number, time))::DOUBLE AS close
             FROM account_steps GROUP BY harness, day
         ) WHERE close > 0 ORDER BY harness, day
         """

@@ -74,7 +74,7 @@ _read_input = msgspec.json.Decoder(_Kept | list[Raw] | str | int | float | bool 
 _read_output = msgspec.json.Decoder(
     _only(
         "Output",
-        "status note duration_s events time equity cash drawdown risk latched positions fills adopted refused",
+        "status note duration_s events time equity cash drawdown risk latched positions fills adopted refused quiet",
         {"result": _only("Result", "tokens commit"), "verdict": _only("Verdict", "evidence validator commit")},
     )
     | list[Raw]
@@ -132,6 +132,7 @@ class _Output(Struct, gc=False):
     fills: list[_Execution] | None = None
     adopted: Raw = _NOTHING
     refused: list[Raw] | None = None
+    quiet: list[Raw] | None = None
 
 
 class _Slim(Struct, gc=False):
@@ -214,7 +215,8 @@ def _results(steps: Sequence[Body]) -> dict[str, Any]:
     made = [one.output or _NO_OUTPUT if one else _NO_OUTPUT for one in typed]
     result, verdict = [one.result or _NO_RESULT for one in made], [one.verdict or _NO_VERDICT for one in made]
     is_turn = [_is_turn(one) for one in typed]
-    is_trade = [one.time is not None and one.equity is not None and one.cash is not None for one in made]
+    has_bars = [bool(one.quiet) for one in made]
+    is_trade = [one.time is not None and one.equity is not None and one.cash is not None and not one.quiet for one in made]
     text, flag = arrow.string(), arrow.bool_()
 
     def column(name: str, of: Sequence[Any], type: Any = text) -> Any:
@@ -238,7 +240,7 @@ def _results(steps: Sequence[Body]) -> dict[str, Any]:
         "validator": column("validator", verdict),
         "judged_commit": column("commit", verdict),
         "is_trade": arrow.array(is_trade, flag),
-        "may_trade": arrow.array([one is None for one in typed], flag),
+        "may_trade": arrow.array([one is None or several for one, several in zip(typed, has_bars, strict=True)], flag),
         "at": column("time", made),
         **{name: column(name, made) for name in ("equity", "cash", "drawdown", "risk", "latched")},
         "refused": arrow.array([len(one.refused or ()) for one in made], arrow.int32()),

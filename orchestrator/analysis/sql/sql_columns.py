@@ -118,7 +118,7 @@ WORK: dict[str, View] = {
         ),
     ),
     "equity": View(
-        "a row for each step of a trading harness: the account after it",
+        "a row for each bar of a trading harness: the account after it; several bars of a backtest may share a step",
         (
             *WHERE,
             at("time", "the bar began that the step was about"),

@@ -18,7 +18,7 @@ from attrs import frozen
 
 from harnesses.effects.effect import EffectOutcome
 from harnesses.trading.feeds.replay_feed import ReplayFeed
-from harnesses.trading.market.bars import MarketSlice
+from harnesses.trading.market.bars import MarketSlice, SliceRun
 from harnesses.trading.market.orders import PlacedOrder
 from harnesses.trading.paper.paper_broker import PaperBroker
 from orchestrator.records import EffectRecord
@@ -33,7 +33,7 @@ _CANCELLED = "cancel-"
 class _Given:
     """The input of a step, as it is stored."""
 
-    input: MarketSlice | None
+    input: SliceRun | None
 
 
 _read_step = msgspec.json.Decoder(_Given).decode
@@ -50,12 +50,14 @@ async def restore(broker: PaperBroker, feed: ReplayFeed, reader: SqliteReader, n
     last, time = 0, None
     for last, market in _slices(reader, name):
         time = market.time if market is not None else time
+        for earlier in market.earlier if market is not None else ():
+            await broker.observe(earlier)
         await _repeat(broker, market, effects.get(last, ()))
     if last + 1 in effects:
         await _repeat(broker, await feed.next_slice(time), effects[last + 1])
 
 
-def _slices(reader: SqliteReader, name: str) -> Iterator[tuple[int, MarketSlice | None]]:
+def _slices(reader: SqliteReader, name: str) -> Iterator[tuple[int, SliceRun | None]]:
     after = 0
     while rows := reader.step_rows(name, after=after, limit=_PAGE):
         yield from ((row.step, _read_step(row.body).input) for row in rows)

@@ -122,14 +122,14 @@ async def test_without_a_period_each_slice_is_taken_at_once_with_the_same_result
     paced = await ran(feed(), period_s=5.0)
     begun_s = trio.current_time()
 
-    at_once = await ran(feed(), period_s=0)
+    at_once = await ran(feed(), period_s=0, bars_per_step=1)
 
     assert trio.current_time() == begun_s
     assert said(at_once) == said(paced)
 
 
 async def test_without_a_period_a_feed_that_has_nothing_is_asked_again_after_a_second(autojump_clock):
-    harness = TradingHarness(feed(endless=True), period_s=0)
+    harness = TradingHarness(feed(endless=True), period_s=0, bars_per_step=1)
 
     with trio.move_on_after(10.5):
         await harness.run()

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from harnesses import Agent, AgentRun
-from harnesses.trading import Fees, PaperBroker, ReplayFeed, Strategy, TradingHarness
+from harnesses.trading import Fees, PaperBroker, ReplayFeed, Strategy, TradingHarness, bars_of
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.orders import Order, OrderKind, Side
 from harnesses.trading.strategies import Market
@@ -77,7 +77,7 @@ def test_the_equity_at_every_bar_is_that_of_an_independent_simulation(symbol: st
 
     trio.run(harness.run)
 
-    steps = harness.step_history[1:]
-    slices = [step.input for step in steps if step.input is not None]
-    assert [step.output.equity for step in steps] == list(simulated(slices, symbol, cost))
-    assert sum(len(step.output.fills) for step in steps) > BARS / 3
+    bars = [bar for step in harness.step_history[1:] for bar in bars_of(step.input, step.output)]
+    slices = [market for market, _ in bars if market is not None]
+    assert [output.equity for _, output in bars] == list(simulated(slices, symbol, cost))
+    assert sum(len(output.fills) for _, output in bars) > BARS / 3

@@ -196,7 +196,7 @@ async def test_a_step_records_the_new_bar_and_not_those_before_it(autojump_clock
     for name, shows in {"bar": {}, "bars": {"bars": 200}, "frames": {"timeframes": frames}}.items():
         store = MemoryStore()
         for stop_after in (260, None):
-            one = TradingHarness(ReplayFeed(bars), strategy=Strategy(Agent(none), **shows), period_s=0)
+            one = TradingHarness(ReplayFeed(bars), strategy=Strategy(Agent(none), **shows), period_s=0, bars_per_step=1)
             async with Orchestrator(store) as orchestrator:
                 handle = orchestrator.start(one, name="t")
                 async for step in handle.steps():

@@ -21,6 +21,8 @@ from harnesses.trading import (
     ReplayFeed,
     Strategy,
     TradingHarness,
+    TradingOutput,
+    bars_of,
     cross_strategy,
     portfolio_strategy,
     rsi_strategy,
@@ -82,6 +84,10 @@ def run_alone(harness: Any) -> list[Any]:
     """Return the steps of a harness without an orchestrator."""
     trio.run(harness.run, clock=MockClock(autojump_threshold=0))
     return list(harness.step_history)
+
+
+def outputs_at_each_bar(harness: TradingHarness) -> list[TradingOutput]:
+    return [output for step in run_alone(harness) for _, output in bars_of(step.input, step.output)]
 
 
 def figures_alone(fast: int, slow: int, limit: int) -> Figures:
@@ -222,17 +228,18 @@ STRATEGIES: tuple[Callable[[], Strategy], ...] = (
 @pytest.mark.parametrize("fill_at", ["close", "next_open"])
 def test_no_step_depends_on_anything_after_its_slice(make: Callable[[], Strategy], fill_at: Any) -> None:
     bars, since = recorded(120), FIRST + timedelta(days=100)
-    one, other = (
-        run_alone(TradingHarness(ReplayFeed(each), PaperBroker(fill_at=fill_at), make()))
-        for each in (bars, shifted(bars, since))
-    )
+    for period_s in (60.0, 0.0):  # a step for each bar, and one for several
+        one, other = (
+            outputs_at_each_bar(TradingHarness(ReplayFeed(each), PaperBroker(fill_at=fill_at), make(), period_s=period_s))
+            for each in (bars, shifted(bars, since))
+        )
 
-    before = [step.output for step in one if step.output.time < since]
+        before = [output for output in one if output.time < since]
 
-    assert len(before) > 60
-    assert any(output.fills for output in before)
-    assert [step.output for step in other[: len(before)]] == before
-    assert one[-1].output.equity != other[-1].output.equity
+        assert len(before) > 60
+        assert any(output.fills for output in before)
+        assert other[: len(before)] == before
+        assert one[-1].equity != other[-1].equity
 
 
 def test_a_choice_depends_on_nothing_at_or_after_its_test(tmp_path: Path) -> None:
