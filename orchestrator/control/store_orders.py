@@ -13,7 +13,7 @@ from functools import partial
 from urllib.parse import quote
 
 import trio
-from attrs import define, evolve, field
+from attrs import Factory, define, evolve, field
 
 from harnesses.errors import OrchestratorError
 from orchestrator.control.control_server import Response, Server, refusal, request_of
@@ -36,14 +36,12 @@ class StoreOrders:
     _store: Ordered
     _server: Server
     _services: trio.Nursery
-    _places: trio.Semaphore = field(init=False)
+    _places: trio.Semaphore = field(
+        init=False, default=Factory(lambda self: trio.Semaphore(self._server.limits.connections), takes_self=True)
+    )
     _known: dict[str, None] = field(factory=dict[str, None])
     _busy: int = 0
     _bell: Condition = field(factory=Condition)
-
-    @_places.default
-    def _make_places(self) -> trio.Semaphore:
-        return trio.Semaphore(self._server.limits.connections)
 
     def look(self) -> Callable[[], None] | None:
         """Take the orders that are for this run, in a thread; return what carries them out, in Trio's."""

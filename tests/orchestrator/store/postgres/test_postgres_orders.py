@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 
 import psycopg
 import pytest
@@ -61,6 +62,10 @@ def take(store: PostgresStore) -> list[TakenOrder]:
     return taken
 
 
+def take_at_once(store: PostgresStore) -> list[TakenOrder]:
+    return store.take_orders(["one"])
+
+
 def test_an_order_is_taken_once_by_the_owner_and_its_answer_reaches_whoever_gave_it(
     open_store: OpenStore, server: PostgresServer
 ) -> None:
@@ -70,7 +75,7 @@ def test_an_order_is_taken_once_by_the_owner_and_its_answer_reaches_whoever_gave
     with given(owner, server, GivenOrder("one", "ask", "?timeout_s=3", '"x\\u0000"', "ann")) as answers:
         (order,) = take(owner)
         with ThreadPoolExecutor(4) as pool:
-            seen = [*pool.map(lambda store: store.take_orders(["one"]), [owner, other] * 4)]
+            seen = [*pool.map(take_at_once, [owner, other] * 4)]
         assert [order] in seen
         assert all(orders in ([], [order]) for orders in seen)
         assert not any(seen[1::2])
@@ -146,9 +151,9 @@ def test_what_others_write_for_a_run_ends_its_wait_and_a_lost_connection_is_made
     do(other, Post("two", "two", now_us(), "1"))
     assert waited() >= _HURRY_S
 
-    for end in (_end_listeners, lambda _: store.wake()):
+    for end in (partial(_end_listeners, server), store.wake):
         waited = _wait_in_thread(store)
-        end(server)
+        end()
         assert waited() < _HURRY_S
         store.wait_news(5.0)  # connects again, and has its caller look at once
     waited = _wait_in_thread(store)
