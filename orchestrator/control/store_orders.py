@@ -77,5 +77,8 @@ class StoreOrders:
         body, most = order.body.encode(), self._server.limits.body_bytes
         if len(body) > most:
             return refusal(413, f"too long: expected a body of at most {most} bytes; send less")
-        request = request_of("POST", f"/harnesses/{quote(order.harness, safe='')}/{order.verb}{order.options}")
+        try:
+            request = request_of("POST", f"/harnesses/{quote(order.harness, safe='')}/{order.verb}{order.options}")
+        except ValueError as error:  # the row may be written by anybody who can write to the store
+            return refusal(400, f"not valid: expected a verb and its options: {error}")
         return await self._server.respond(evolve(request, body=body))

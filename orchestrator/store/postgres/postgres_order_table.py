@@ -25,6 +25,7 @@ from orchestrator.store.postgres.postgres_connection import Database, LimitedDat
 from orchestrator.store.postgres.postgres_schema import HEAR_NEWS, TELL_NEWS
 from orchestrator.store.postgres.postgres_setup import check_version
 from orchestrator.store.run_orders import Answer, GivenOrder, OrderNotTaken, TakenOrder
+from orchestrator.text.json_text import json_line
 
 STARTS = ("start", "restart")
 _TAKE_S = 5.0
@@ -36,6 +37,7 @@ _LOOK_S = 0.25
 _AGAIN_S = 0.3
 """Seconds until an order is given again that came to a run which has just handed the harness over."""
 _WITHDRAWN = 408
+_MALFORMED = 400
 _UNKNOWN = 404
 """Status of the answer of a run that does not have the harness, and so has done nothing."""
 
@@ -79,24 +81,32 @@ _UNPLACED = "SELECT as_json(unplaced) ->> %s FROM nodes WHERE is_alive(run) AND 
 def take_orders(db: Database, run: str, startable: Collection[str]) -> list[TakenOrder]:
     """Take the orders that are for a run; return all that it has taken and not answered.
 
+    One that was encrypted with another key is refused.
+
     Args:
         startable: harnesses that belong to no living run, which this one may start.
     """
     found = db.rows(_FOR_RUN, (run, list(startable), run))
     waiting = [row[0] for row in found if row[5]]
     taken = {id for (id,) in db.rows(_TAKE, (run, waiting))} if waiting else set[str]()
-    cipher = db.cipher
-    return [
-        TakenOrder(id, harness, verb, options, cipher.reveal("order", body))
-        for id, harness, verb, options, body, is_open in found
-        if not is_open or id in taken
-    ]
+    orders: list[TakenOrder] = []
+    for id, harness, verb, options, body, is_open in found:
+        if not is_open or id in taken:
+            try:
+                orders.append(TakenOrder(id, harness, verb, options, db.cipher.reveal("order", body)))
+            except StoreUnusable as error:  # given with another key: it must not keep the others from being carried out
+                _write_answer(db, id, _MALFORMED, json_line({"error": str(error)}))
+    return orders
 
 
 def answer_order(db: Database, id: str, status: int, text: str) -> None:
     """Write the answer to an order, and wake whoever waits for it. It may be written twice."""
+    _write_answer(db, id, status, db.cipher.hide("answer", text))
+
+
+def _write_answer(db: Database, id: str, status: int, text: str) -> None:
     with db.transaction():
-        db.execute(_ANSWER, (status, db.cipher.hide("answer", text), id))
+        db.execute(_ANSWER, (status, text, id))
         db.execute(TELL_NEWS)
 
 

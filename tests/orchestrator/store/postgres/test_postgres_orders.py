@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -11,10 +12,12 @@ from functools import partial
 
 import psycopg
 import pytest
+from attrs import evolve
 
 from harnesses.timing.clock import now_us
 from orchestrator.errors import StoreUnusable
 from orchestrator.store.conformance import claim, do
+from orchestrator.store.encryption import cipher_of
 from orchestrator.store.postgres import postgres_order_table
 from orchestrator.store.postgres.postgres_address import Address
 from orchestrator.store.postgres.postgres_order_table import give_order
@@ -98,6 +101,26 @@ def test_an_order_whose_giver_is_gone_is_not_taken_after_its_time(open_store: Op
         for id, minutes in (("late", 0), ("in-time", 1)):
             db.execute(give, (id, minutes))
     assert [order.id for order in store.take_orders()] == ["in-time"]
+
+
+def test_an_order_that_was_encrypted_with_another_key_is_refused_and_those_after_it_are_taken(
+    open_store: OpenStore, server: PostgresServer
+) -> None:
+    store = open_store()
+    claim(store, "one")
+    address = evolve(address_of(store, server), cipher=cipher_of(os.urandom(32), store.location))
+    with ThreadPoolExecutor(1) as pool:
+        refused = pool.submit(give_order, address, PAUSE, wait_s=5, answer_s=5)
+        wait_until(lambda: bool(store.rows("SELECT 1 FROM orders")))
+        assert store.take_orders() == []
+        answer = refused.result(20)
+    assert answer is not None
+    assert answer.status == 400
+    assert "is encrypted: expected its key" in answer.text
+    with given(store, server) as answers:
+        (order,) = take(store)
+        store.answer_order(order.id, 200, "{}")
+    assert answers == [Answer(200, "{}", store.run)]
 
 
 def test_an_order_that_is_not_taken_or_not_answered_says_who_has_the_harness(
