@@ -309,6 +309,24 @@ async def test_an_exit_is_held_for_what_its_entry_has_filled_and_sold_once_even_
     assert placed_there == [bought.client_id, waiting.client_id, exits[0].client_id]
 
 
+async def test_the_exit_of_an_entry_that_was_cancelled_while_it_was_held_is_not_left_open(
+    options: CcxtOptions, venue: RunningVenue
+) -> None:
+    broker = CcxtBroker("okx", in_dialect(options, "okx", venue.url), stops="hold")
+    stop = placed("entry", kind=OrderKind.STOP, stop="55000.00", units="0.01")
+    order = evolve(stop.order, stop_loss=Decimal("45000.00"))
+    entry = PlacedOrder(broker.shape_id("entry"), order, stop.source, MOMENT, broker.shape_id("entry-exit"))
+    exit = exit_of(entry)
+    assert exit is not None
+    await broker.submit(entry)
+    before = await broker.find(exit)
+    await broker.cancel(entry.client_id, BTC)
+    after = await broker.find(exit)
+
+    assert (before and before.status, after and after.status) == (OrderStatus.OPEN, OrderStatus.CANCELLED)
+    assert await broker.open_orders([BTC]) == []
+
+
 @pytest.mark.parametrize("reason", ["rate", "clock"])
 async def test_a_held_stop_that_is_not_taken_for_its_rate_is_still_held_and_sent_with_the_same_slice_again(
     options: CcxtOptions, venue: RunningVenue, reason: str

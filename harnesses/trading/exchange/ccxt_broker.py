@@ -273,9 +273,11 @@ class CcxtBroker:
     async def _with_entry(self, placed: PlacedOrder) -> PlacedOrder:
         """Return an exit with the units that its entry has filled so far."""
         assert self._held is not None, "it is held"
-        if placed.entry_ended or self._held.has(placed.entry_id):
+        if placed.entry_ended:
+            return placed
+        if self._held.has(placed.entry_id):
             # Of an entry that is held itself, nothing is filled.
-            return placed if placed.entry_ended else _sized(placed, ZERO)
+            return evolve(_sized(placed, ZERO), entry_ended=self._held.has_ended(placed.entry_id))
         entry = await self._query(placed.entry_id, placed.order.symbol, _entry_of(placed))
         if entry is None:
             return evolve(_sized(placed, ZERO), entry_ended=True)

@@ -41,6 +41,10 @@ class HeldOrders:
         """Return whether an order is held, or was until it was dropped or refused."""
         return client_id in self._open or client_id in self._ended
 
+    def has_ended(self, client_id: str) -> bool:
+        """Return whether an order was dropped or refused while it was held."""
+        return client_id in self._ended
+
     def observe(self, market: MarketSlice) -> tuple[PlacedOrder, ...]:
         """Take a slice; return the held orders that it reaches. The stop prices of the others follow it, if they trail."""
         if self._market is not None and market.time > self._market.time:
