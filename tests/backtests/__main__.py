@@ -1,4 +1,4 @@
-"""54 backtests of three shares beside an independent simulation, over 1,000 days: `python -m tests.backtests [DAYS]`."""
+"""63 backtests of three shares beside independent simulations, over 1,000 days: `python -m tests.backtests [DAYS]`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from orchestrator.cli import main
+from tests.backtests.brackets import BRACKETS, backtest, first_difference, simulate
 from tests.backtests.comparison import compare, run_file
 
 GRID = ("--grid", "fast=3,5,8,13,21,34", "--grid", "slow=55,89,144")
@@ -27,6 +28,12 @@ def run(days: int) -> int:
                 print(
                     f"{one.name:<24}{one.bars:>6} bars  {one.equity:>22f}  {one.first_difference or 'the same at every bar'}"
                 )
+            for number, bracket in enumerate(BRACKETS, 1):
+                found = backtest(symbol, days, bracket)
+                difference = first_difference(found, list(simulate(symbol, days, bracket)))
+                wrong += bool(difference)
+                name = f"{symbol.lower()}.bracket-{number}"
+                print(f"{name:<24}{len(found):>6} bars  {found[-1][1]:>22f}  {difference or 'the same at every bar'}")
     return wrong
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from orchestrator.cli import main
+from tests.backtests.brackets import BRACKETS, Bracket, backtest, first_difference, simulate
 from tests.backtests.comparison import compare, run_file
 
 
@@ -18,3 +21,11 @@ def test_every_trial_of_a_grid_is_what_an_independent_simulation_comes_to(tmp_pa
     assert code == 0
     assert [(one.bars, one.first_difference) for one in found] == [(160, "")] * 4
     assert len({one.equity for one in found}) == 4
+
+
+@pytest.mark.parametrize("bracket", BRACKETS, ids=lambda bracket: str(bracket.take))
+def test_brackets_and_trailing_stops_come_to_what_an_independent_simulation_comes_to(bracket: Bracket) -> None:
+    found = backtest("AAPL", 160, bracket)
+
+    assert len(found) == 160
+    assert first_difference(found, list(simulate("AAPL", 160, bracket))) == ""

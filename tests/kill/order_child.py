@@ -83,7 +83,7 @@ async def decide(run: Any) -> list[Any]:
         elif order.kind is OrderKind.OCO and one.report.units and market.time.day % 3 == 0:
             moved = Order("A", Side.SELL, one.left, OrderKind.OCO, limit_price=close + 6, stop_price=close - 4)
             wishes.append(Replace(one.placed.client_id, moved))
-    limited = {"kind": OrderKind.LIMIT, "limit_price": close - 1}
+    limited: dict[str, Any] = {"kind": OrderKind.LIMIT, "limit_price": close - 1}
     wishes.append(Order("A", Side.BUY, Decimal(5), take_profit=close + 5, stop_loss=close - 5, trail=Decimal(6)))
     return [*wishes, Order("A", Side.BUY, Decimal(9), take_profit=close + 4, stop_loss=close - 6, **limited)]
 

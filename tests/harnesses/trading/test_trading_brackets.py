@@ -54,7 +54,7 @@ def plan(*days: Any) -> Strategy:
 
 
 def entry(units: int = 10, *, take: int | None = 110, stop: int | None = 90, **how: Any) -> Order:
-    prices = {"take_profit": take and Decimal(take), "stop_loss": stop and Decimal(stop)}
+    prices: dict[str, Any] = {"take_profit": take and Decimal(take), "stop_loss": stop and Decimal(stop)}
     return Order("A", BUY, Decimal(units), **how, **prices)
 
 
@@ -88,8 +88,8 @@ async def test_an_entry_is_closed_at_the_first_of_its_two_prices_and_nothing_sta
     assert [one.wanted_by for step in harness.step_history for one in step.output.fills] == ["strategy"] * 2
 
 
-LIMITED = {"kind": OrderKind.LIMIT, "limit_price": Decimal(95)}
-STOPPED = {"kind": OrderKind.STOP, "stop_price": Decimal(105)}
+LIMITED: dict[str, Any] = {"kind": OrderKind.LIMIT, "limit_price": Decimal(95)}
+STOPPED: dict[str, Any] = {"kind": OrderKind.STOP, "stop_price": Decimal(105)}
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ async def test_the_bar_of_the_entry_is_looked_at_from_the_entry_on(autojump_cloc
 
 
 async def test_the_exit_of_a_partial_entry_grows_with_it_and_ends_its_rest(autojump_clock):
-    how = {"kind": OrderKind.LIMIT, "limit_price": Decimal(100)}
+    how: dict[str, Any] = {"kind": OrderKind.LIMIT, "limit_price": Decimal(100)}
     rising: Prices = (100, 110, 100, 105)
     seen = list[Any]()
 
@@ -140,7 +140,7 @@ async def test_the_exit_of_a_partial_entry_grows_with_it_and_ends_its_rest(autoj
 
 
 async def test_what_is_left_of_an_entry_is_cancelled_when_its_exit_is_reached(autojump_clock):
-    how = {"kind": OrderKind.LIMIT, "limit_price": Decimal(100)}
+    how: dict[str, Any] = {"kind": OrderKind.LIMIT, "limit_price": Decimal(100)}
     bars = feed((100, 100, 100, 100), (120, 120, 119, 119), CALM, (90, 90, 80, 80), volume=8)
     harness = TradingHarness(bars, PaperBroker(max_share=Decimal("0.5")), plan([entry(20, **how)]), period_s=1)
     await harness.run()
@@ -154,7 +154,7 @@ async def test_what_is_left_of_an_entry_is_cancelled_when_its_exit_is_reached(au
 
 @pytest.mark.parametrize("filled", [True, False])
 async def test_a_cancelled_entry_keeps_the_exit_of_what_it_has_filled(autojump_clock, filled):
-    how = {"kind": OrderKind.LIMIT, "limit_price": Decimal(100 if filled else 98)}
+    how: dict[str, Any] = {"kind": OrderKind.LIMIT, "limit_price": Decimal(100 if filled else 98)}
 
     def give_up(market: Market) -> list[Any]:
         return [Cancel(market.orders[0].placed.client_id)]
