@@ -27,6 +27,8 @@ _SETTINGS = {
     "shared_buffers": "32MB",
     "full_page_writes": "off",
     "logging_collector": "off",
+    "wal_writer_delay": "10s",  # whoever does not wait for it loses much
+    "wal_retrieve_retry_interval": "100ms",
 }
 _schemas = count(1)
 
@@ -54,9 +56,10 @@ class PostgresServer:
 
     Args:
         fsync: whether it waits for the disk, as it must to survive the loss of power; killing it loses nothing either way.
+        replica_of: the port at which the server is reached whose replica it is; None for a server of its own.
     """
 
-    def __init__(self, *, fsync: bool = False) -> None:
+    def __init__(self, *, fsync: bool = False, replica_of: int | None = None) -> None:
         self._user = _as_user()
         self._folder = tempfile.mkdtemp(prefix="postgres-")
         self._data = os.path.join(self._folder, "data")
@@ -66,7 +69,11 @@ class PostgresServer:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        self._run("initdb", "-D", self._data, "-U", "tester", "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C")
+        if replica_of is None:
+            self._run("initdb", "-D", self._data, "-U", "tester", "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C")
+        else:
+            at = ("-h", "127.0.0.1", "-p", str(replica_of), "-U", "tester", "-w")
+            self._run("pg_basebackup", "-D", self._data, *at, "-R", "-X", "stream", "-c", "fast", "--no-sync")
         settings = {**_SETTINGS, "port": str(self.port), "fsync": "on" if fsync else "off"}
         with open(os.path.join(self._data, "postgresql.conf"), "a", encoding="ascii") as file:
             file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
@@ -77,6 +84,20 @@ class PostgresServer:
         """Start the server, and wait until it answers."""
         log = os.path.join(self._folder, "log")
         self._run("pg_ctl", "start", "-D", self._data, "-l", log, "-w", "-t", "60", "-s")
+
+    def promote(self) -> None:
+        """Make a replica a server that can be written to."""
+        self._run("pg_ctl", "promote", "-D", self._data, "-w", "-t", "60", "-s")
+
+    def wait_for_replicas(self) -> None:
+        """Acknowledge nothing from now on that a replica does not have."""
+        with psycopg.connect(self.url, autocommit=True) as db:
+            db.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            db.execute("SELECT pg_reload_conf()")
+            deadline = time.monotonic() + 30
+            while db.execute("SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'").fetchone() is None:
+                assert time.monotonic() < deadline, "no replica is synchronous within 30 s"
+                time.sleep(0.02)
 
     def kill(self) -> None:
         """Kill the server and what it has started, as `kill -9` does."""

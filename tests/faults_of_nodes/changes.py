@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from orchestrator.store.postgres import postgres_claims, postgres_lease, postgres_store
+from orchestrator.store.postgres import postgres_claims, postgres_connection, postgres_lease, postgres_store
 from orchestrator.store.postgres.postgres_connection import Database
 from tests.faults_of_nodes import acting_fleet
 from tests.faults_of_nodes.ledger import FOLDER
@@ -111,6 +111,16 @@ def without_ending_sessions() -> None:
         setattr(module, name, statement.replace("pg_terminate_backend(a.pid)", "a.pid"))
 
 
+def without_overruling() -> None:
+    """What the database sets for `synchronous_commit` holds."""
+    postgres_connection._ACKNOWLEDGED = "SELECT 1"  # pyright: ignore[reportPrivateUsage]
+
+
+def without_timelines() -> None:
+    """A former primary is as good as the new one."""
+    postgres_connection._check_timeline = lambda *_: None  # pyright: ignore[reportPrivateUsage]
+
+
 CHANGES: dict[str, Callable[[], None]] = {
     change.__name__: change
     for change in (
@@ -120,5 +130,7 @@ CHANGES: dict[str, Callable[[], None]] = {
         die_after_an_act,
         without_fence,
         without_ending_sessions,
+        without_overruling,
+        without_timelines,
     )
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.faults_of_nodes.node_faults import NODE_FAULTS
+from tests.faults_of_nodes.server_faults import SERVER_FAULTS
 from tests.faults_of_nodes.trial import Fault
 
-FAULTS: Mapping[str, Fault] = {fault.name: fault for fault in NODE_FAULTS}
+FAULTS: Mapping[str, Fault] = {fault.name: fault for fault in (*NODE_FAULTS, *SERVER_FAULTS)}

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from tests.faults_of_nodes.acting_fleet import NAMES
 from tests.faults_of_nodes.changes import STRIKE
 from tests.faults_of_nodes.ledger import FOLDER, Line, read
 from tests.orchestrator.nodes.node_processes import LEASE_S, Nodes, wait_until
+from tests.orchestrator.store.postgres.cut_off import Proxy
 from tests.postgres_server import PostgresServer
 
 _LATE = """
@@ -50,9 +51,40 @@ class Mutant:
     """In the database, in the schema of the store."""
     kind: str = ""
     """Of the harnesses."""
+    is_asynchronous: bool = False
+    """Whether the server acknowledges what its replica does not have."""
 
 
 NONE = Mutant("")
+
+
+@frozen
+class Pair:
+    """A server and its replica, over a network that may be cut."""
+
+    primary: PostgresServer
+    replica: PostgresServer
+    network: Proxy
+
+    def url(self, database: str) -> str:
+        """Return an address that names both."""
+        hosts = f"127.0.0.1:{self.primary.port},127.0.0.1:{self.replica.port}"
+        return f"postgresql://tester@{hosts}/{database}?target_session_attrs=read-write"
+
+
+@contextmanager
+def new_pair(*, synchronous: bool) -> Generator[Pair]:
+    """Make a server and its replica."""
+    with ExitStack() as stack:
+        primary = PostgresServer()
+        stack.callback(primary.close)
+        network = Proxy(primary.port)
+        stack.callback(network.end)
+        replica = PostgresServer(replica_of=network.port)
+        stack.callback(replica.close)
+        if synchronous:
+            primary.wait_for_replicas()
+        yield Pair(primary, replica, network)
 
 
 @frozen
@@ -67,6 +99,8 @@ class Fault:
     name: str
     run: Callable[[Trial], None]
     mutants: tuple[Mutant, ...]
+    has_replica: bool = False
+    """Whether it needs servers of its own, one of which is a replica of the other."""
 
 
 class _FaultNodes(Nodes):
@@ -82,6 +116,7 @@ class Trial:
     nodes: Nodes
     folder: Path
     mutant: Mutant
+    pair: Pair | None = None
     measured: dict[str, float] = field(factory=dict[str, float])
     """What is shown beside the result."""
 
@@ -182,16 +217,17 @@ def _twice(numbers: Sequence[int]) -> list[int]:
 
 
 @contextmanager
-def trial_of(server: PostgresServer, mutant: Mutant = NONE) -> Generator[Trial]:
+def trial_of(server: PostgresServer, mutant: Mutant = NONE, pair: Pair | None = None) -> Generator[Trial]:
     """Make a database for a trial; every process of it is killed at the end."""
     with tempfile.TemporaryDirectory(prefix="faults-", ignore_cleanup_errors=True) as folder:
         url = server.new_database()
+        url = url if pair is None else pair.url(url.rpartition("/")[2])
         PostgresStore(url).close()
         if mutant.sql:
             with psycopg.connect(url, autocommit=True, options="-csearch_path=orchestrator") as db:
                 db.execute(mutant.sql.encode())
         with _FaultNodes(url, patience_s=_PATIENCE_S) as nodes:
-            yield Trial(server, nodes, Path(folder), mutant)
+            yield Trial(server, nodes, Path(folder), mutant, pair)
 
 
 def attempt(server: PostgresServer, fault: Fault, mutant: Mutant = NONE) -> tuple[str, dict[str, float], float]:
@@ -201,7 +237,9 @@ def attempt(server: PostgresServer, fault: Fault, mutant: Mutant = NONE) -> tupl
         Exception: the trial itself broke.
     """
     begin = time.monotonic()
-    with trial_of(server, mutant) as trial:
+    with ExitStack() as stack:
+        pair = stack.enter_context(new_pair(synchronous=not mutant.is_asynchronous)) if fault.has_replica else None
+        trial = stack.enter_context(trial_of(server if pair is None else pair.primary, mutant, pair))
         try:
             fault.run(trial)
         except AssertionError as error:

@@ -22,6 +22,18 @@ if TYPE_CHECKING:
     from psycopg import Connection, Cursor
 
 
+_ACKNOWLEDGED = """
+SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local')
+"""
+"""Has the server lose nothing that it acknowledges, in a crash or, with synchronous replicas, in a fail-over."""
+_TIMELINE = """
+SELECT CASE WHEN pg_is_in_recovery() THEN 0
+       ELSE ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::integer END
+"""
+_timelines: dict[str, int] = {}
+"""The newest timeline that this process has seen, by addresses of several hosts."""
+
+
 class Database:
     """One connection, without a transaction unless one is begun by a statement.
 
@@ -30,7 +42,6 @@ class Database:
     """
 
     def __init__(self, address: Address, wait_s: float) -> None:
-        psycopg = _psycopg()
         self.cipher = address.cipher
         """Of the store."""
         settings = (
@@ -44,10 +55,10 @@ class Database:
             "-clock_timeout=0",
             f"-c{WRITES}=on",
         )
-        self._connection: Connection[Any] = psycopg.connect(
+        self._connection = _connect(
             address.url,
+            wait_s,
             autocommit=True,
-            connect_timeout=max(2, round(wait_s)),
             application_name=f"orchestrator {address.run}".strip(),
             options=" ".join(settings),
             tcp_user_timeout=round(address.lease_s * 1000),
@@ -115,6 +126,60 @@ class Database:
         """Break the connection, whatever thread is waiting for an answer on it: that thread gets an error at once."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
+
+
+def _connect(url: str, wait_s: float, **options: Any) -> Connection[Any]:
+    """Connect to the first host of an address that can be written to, and is no former primary.
+
+    Raises:
+        psycopg.OperationalError: there is none; the error of the last host.
+    """
+    psycopg = _psycopg()
+    hosts = _hosts_of(url)
+    timeout_s = max(2, round(wait_s / len(hosts)))
+    failed: Exception | None = None
+    for host in hosts:
+        try:
+            connection = psycopg.connect(url, **host, **options, connect_timeout=timeout_s)
+        except psycopg.OperationalError as error:
+            failed = error
+            continue
+        try:
+            connection.execute(_ACKNOWLEDGED)
+            if len(hosts) > 1:
+                _check_timeline(connection, url)
+        except BaseException as error:
+            connection.close()
+            if not isinstance(error, psycopg.OperationalError):
+                raise
+            failed = error
+        else:
+            return connection
+    assert failed is not None
+    raise failed
+
+
+def _hosts_of(url: str) -> list[dict[str, str]]:
+    """Return what differs between the hosts of an address; of several, those count that can be written to."""
+    params = _psycopg().conninfo.conninfo_to_dict(url)
+    names, ports = str(params.get("host") or "").split(","), str(params.get("port") or "").split(",")
+    if len(names) == 1 or "hostaddr" in params:
+        return [{}]
+    ports = ports if len(ports) == len(names) else ports * len(names)
+    only = {} if "target_session_attrs" in params else {"target_session_attrs": "read-write"}
+    return [{"host": name, **({"port": port} if port else {}), **only} for name, port in zip(names, ports, strict=True)]
+
+
+def _check_timeline(connection: Connection[Any], url: str) -> None:
+    """Raise `psycopg.OperationalError` for a server that was replaced by another: each promotion begins a new timeline."""
+    row: Any = connection.execute(_TIMELINE).fetchone()
+    newest = _timelines[url] = max(row[0], _timelines.get(url, 0))
+    if row[0] < newest:
+        info = connection.info
+        raise _psycopg().OperationalError(
+            f"{info.host}:{info.port} is a former primary: expected timeline {newest} or later, got {row[0]}; stop it, and "
+            "make it a standby of the new one"
+        )
 
 
 class LimitedDatabase(Database):

@@ -12,7 +12,6 @@ _LIVING = """
 SELECT count(*), coalesce(max(extract(epoch FROM until - clock_timestamp())), 0)::float8
 FROM leases WHERE until > clock_timestamp()
 """
-_SYNCHRONOUS = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 
 
 def prepare(db: Database, address: Address) -> None:
@@ -42,13 +41,7 @@ def prepare(db: Database, address: Address) -> None:
                 db.execute(MIGRATIONS[earlier])
             if version < VERSION:
                 seal_anew(db, 0 if is_new else version)
-    keep_acknowledged(db)
     check_version(db, address)
-
-
-def keep_acknowledged(db: Database) -> None:
-    """Have the server lose nothing that it acknowledges on a connection, as it may with `synchronous_commit = off`."""
-    db.execute(_SYNCHRONOUS)
 
 
 def _check_at_rest(db: Database, location: str, version: int) -> None:

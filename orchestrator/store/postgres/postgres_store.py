@@ -33,7 +33,7 @@ from orchestrator.store.postgres.postgres_operations import PostgresOperations, 
 from orchestrator.store.postgres.postgres_order_table import answer_order, take_orders
 from orchestrator.store.postgres.postgres_reader import PostgresReader
 from orchestrator.store.postgres.postgres_seals import SealingThread
-from orchestrator.store.postgres.postgres_setup import keep_acknowledged, prepare
+from orchestrator.store.postgres.postgres_setup import prepare
 from orchestrator.store.postgres.postgres_switch import PostgresKillSwitch, read_switches, refusal
 from orchestrator.store.rules.holdings import Holdings
 from orchestrator.store.rules.mail_rules import Step
@@ -289,7 +289,6 @@ class PostgresStore(PostgresReader):
     def _writer(self) -> Database:
         if self._db is None:
             self._db = Database(self._address, self._lease.left_s)
-            keep_acknowledged(self._db)
         return self._db
 
     @staticmethod

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import closing
 
 import psycopg
 import pytest
@@ -15,6 +14,8 @@ from harnesses import BaseHarness
 from orchestrator import Orchestrator
 from orchestrator.errors import OwnedElsewhere, StoreError, StoreLost, StoreUnusable
 from orchestrator.store.conformance import claim, do, numbers, step_row
+from orchestrator.store.postgres.postgres_address import Address
+from orchestrator.store.postgres.postgres_connection import limited
 from orchestrator.store.postgres.postgres_store import PostgresStore
 from orchestrator.store.store_protocol import Claim, Claimed, Post
 from tests.orchestrator.store.postgres.conftest import OpenStore
@@ -220,10 +221,10 @@ def test_a_store_that_cannot_be_opened_leaves_no_lease(database: str) -> None:
         assert db.execute("SELECT count(*) FROM orchestrator.leases").fetchone() == (0,)
 
 
-def test_commits_are_synchronous_whatever_the_database_sets(database: str) -> None:
-    """G1: also after a connection was lost."""
+@pytest.mark.parametrize(("setting", "used"), [("off", "on"), ("local", "on"), ("remote_apply", "remote_apply")])
+def test_everything_is_synchronous_whatever_the_database_sets(database: str, setting: str, used: str) -> None:
+    """G1: a commit, but also a lease, a kill switch, and a seal that this machine notes; on every connection."""
     with psycopg.connect(database, autocommit=True) as db:
-        db.execute(f"ALTER DATABASE {database.rpartition('/')[2]} SET synchronous_commit = off".encode())
-    with closing(PostgresStore(database)) as store:
-        writer = store._writer()  # pyright: ignore[reportPrivateUsage]
-        assert writer.row("SHOW synchronous_commit") == ("on",)
+        db.execute(f"ALTER DATABASE {database.rpartition('/')[2]} SET synchronous_commit = {setting}".encode())
+    with limited(Address(database, "orchestrator", 10.0), 10.0) as connection:
+        assert connection.row("SHOW synchronous_commit") == (used,)
