@@ -118,7 +118,11 @@ def without_overruling() -> None:
 
 def without_timelines() -> None:
     """A former primary is as good as the new one."""
-    postgres_connection._check_timeline = lambda *_: None  # pyright: ignore[reportPrivateUsage]
+
+    def check(connection: object, url: str) -> None:
+        pass
+
+    postgres_connection._check_timeline = check  # pyright: ignore[reportPrivateUsage]
 
 
 CHANGES: dict[str, Callable[[], None]] = {

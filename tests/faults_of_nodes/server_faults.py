@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import psycopg
 
@@ -71,18 +72,17 @@ def former_primary(trial: Trial) -> None:
                 (database,),
             )
         with psycopg.connect(trial.pair.replica.url.replace("/postgres", f"/{database}")) as new:
-            newest = b"SELECT max(seq) FROM orchestrator.records"
-            seen = new.execute(newest).fetchone()
-            trial.wait_until(lambda: _more(new, newest, seen), "records are written to the new server")
+            seen = _last(new)
+            trial.wait_until(lambda: _last(new) > seen + 20, "records are written to the new server")
         assert db.execute(asked).fetchone() == before, "the former primary was written to"
     _go_on(trial)
     trial.assert_whole()
 
 
-def _more(db: psycopg.Connection, newest: bytes, seen: object) -> bool:
+def _last(db: psycopg.Connection) -> int:
     db.rollback()
-    found = db.execute(newest).fetchone()
-    return found is not None and isinstance(seen, tuple) and found[0] > seen[0] + 20
+    row: Any = db.execute(b"SELECT max(seq) FROM orchestrator.records").fetchone()
+    return int(row[0])
 
 
 SERVER_FAULTS = (

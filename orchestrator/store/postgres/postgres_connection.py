@@ -137,10 +137,10 @@ def _connect(url: str, wait_s: float, **options: Any) -> Connection[Any]:
     psycopg = _psycopg()
     hosts = _hosts_of(url)
     timeout_s = max(2, round(wait_s / len(hosts)))
-    failed: Exception | None = None
+    failed: BaseException | None = None
     for host in hosts:
         try:
-            connection = psycopg.connect(url, **host, **options, connect_timeout=timeout_s)
+            connection: Connection[Any] = psycopg.connect(url, **host, **options, connect_timeout=timeout_s)
         except psycopg.OperationalError as error:
             failed = error
             continue
