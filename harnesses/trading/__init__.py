@@ -39,6 +39,7 @@ from harnesses.trading.paper.paper_books import Fees
 from harnesses.trading.paper.paper_broker import PaperBroker
 from harnesses.trading.position_book import Book, Position
 from harnesses.trading.risk import Limits, RiskState
+from harnesses.trading.sharing.shared_account import SharedAccount
 from harnesses.trading.strategies import Market, Quote, Strategy, cross_strategy, portfolio_strategy, rsi_strategy
 from harnesses.trading.talib_indicators import TaLib
 from harnesses.trading.timeframes import Candle, FrameView, Timeframe
@@ -91,6 +92,7 @@ __all__ = [
     "ReplayFeed",
     "RiskState",
     "Rsi",
+    "SharedAccount",
     "Side",
     "SliceRun",
     "Sma",

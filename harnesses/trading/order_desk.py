@@ -7,7 +7,7 @@ order of a step is sent. A cancellation is an effect that may be repeated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -33,7 +33,7 @@ from harnesses.trading.market.orders import (
     exit_of,
     salt_of,
 )
-from harnesses.trading.market_turn import Turn
+from harnesses.trading.market_turn import Turn, Verb
 from harnesses.trading.order_screening import Wanted
 from harnesses.trading.position_book import Book, differences
 from harnesses.trading.risk import Limits, after_stop_loss
@@ -98,16 +98,25 @@ class Desk:
         """Return the open orders whose client id is not in `known`."""
         return tuple(report for report in await self.broker.open_orders(self._symbols) if report.client_id not in known)
 
-    async def differences(self, book: Book) -> tuple[str, ...]:
-        """Return the differences between a book, after new fills, and the venue's account."""
+    @property
+    def is_shared(self) -> bool:
+        """Whether the account is shared with other harnesses, so that it is the sum of several books."""
+        return hasattr(self.broker, "shared")
+
+    async def differences(self, book: Book | None) -> tuple[str, ...]:
+        """Return the differences between a book, after new fills, and the venue's account, and those of a shared account."""
+        others: Callable[[], Awaitable[tuple[str, ...]]] | None = getattr(self.broker, "differences", None)
         try:
-            fills = await self.broker.fills(self._symbols, book.last_fill)
+            found = () if others is None else await others()
+            fills = await self.broker.fills(self._symbols, book.last_fill) if book else ()
         except HarnessMisuse as error:
             return (str(error),)
+        if book is None:
+            return found
         account = await self.broker.account(self._symbols)
         for fill in fills:
             book = book.after(fill)
-        return differences(book, account)
+        return (*differences(book, account), *found)
 
     async def salt(self, turn: Turn, now: object) -> None:
         """Create the account's salt, from facts that distinguish it from an earlier account at the same venue."""
@@ -137,6 +146,9 @@ class Desk:
     async def adopt(self, turn: Turn) -> None:
         """Replace the book by the venue's account, as of its last fill."""
         last: dict[str, str] = {}
+        take_over: Callable[[], Awaitable[None]] | None = getattr(self.broker, "take_over", None)
+        if take_over is not None and any(command.do == Verb.ADOPT for command in turn.commands):
+            await take_over()
         for _ in range(TRIES):
             last |= {fill.symbol: fill.fill_id for fill in await self.broker.fills(self._symbols, last)}
             account = await self.broker.account(self._symbols)

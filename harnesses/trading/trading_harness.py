@@ -197,14 +197,14 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         decision = await self._desk.taken_up()
         self._read_messages()
         book, adopting = self.state.book, any(command.do == Verb.ADOPT for command in self._inbox)
-        if book is not None and not adopting:
+        if not adopting and (book is not None or self._desk.is_shared):
             await self._check(book, decision)
         decided = decision.placed if decision else ()
         known = {*self.state.open, *(id for placed in decided for id in (placed.client_id, placed.exit_id))}
         self._foreign = await self._desk.foreign(known)
 
-    async def _check(self, book: Book, decision: Decision | None) -> None:
-        """Compare the book with the venue's account; compare again if fills arrive meanwhile."""
+    async def _check(self, book: Book | None, decision: Decision | None) -> None:
+        """Compare the book, if it is open, with the venue's account; compare again if fills arrive meanwhile."""
         found: tuple[str, ...] = ()
         for passed_s in range(TRIES):
             # A fill may be in the account before it is reported as a fill.
@@ -214,7 +214,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
                 return
             # The venue may already have seen the next slice, and a split in it.
             market = decision.market if decision else await self._feed.next_slice(self.state.time)
-            split = with_splits(book, market)
+            split = with_splits(book, market) if book else None
             if split is not book and not await self._desk.differences(split):
                 return
         raise BooksDiffer(

@@ -39,6 +39,8 @@ class VenueAccount:
     """Cash, free and reserved."""
     positions: Mapping[str, Decimal]
     """Units by symbol, free and reserved; symbols without units may be left out."""
+    shared: str = ""
+    """Name of the account of which this is one harness's share; empty: it is the whole account."""
 
 
 class Broker(Protocol):
