@@ -7,6 +7,7 @@
     feed = { files = { AAPL = "data/aapl.csv" }, splits = "data/splits.csv" }
     strategy = { name = "cross", fast = 20, slow = 50, stake = "0.1" }
     broker = { paper = true, cash = 100_000, fees = { rate = "0.001" } }
+    account = { name = "main", cash = 40_000 }
     limits = { max_drawdown = "0.2" }
     period_s = 60.0
 
@@ -18,6 +19,7 @@ are relative to the run file. All mistakes are reported together.
                 exchange = "binance"                   and the arguments of `CcxtFeed`; `options` those of `CcxtOptions`
     broker      "paper", or paper = true               and the arguments of `PaperBroker`; its books are next to the store
                 exchange = "binance"                   and the arguments of `CcxtBroker`; `options` those of `CcxtOptions`
+    account     name and cash                          several harnesses with the same broker share one account
     strategy    "rsi", "cross", "portfolio"            or a table with `name` and the arguments of that strategy
     each        function = "module:name"               Python code
 
@@ -27,9 +29,12 @@ are relative to the run file. All mistakes are reported together.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import cast
+
+from attrs import frozen
 
 from harnesses.data.environment_variables import from_environment
 from harnesses.diagnostics.object_reference import load_object
@@ -52,10 +57,12 @@ from harnesses.trading.exchange.ccxt_client import CcxtOptions
 from harnesses.trading.exchange.ccxt_feed import CcxtFeed
 from harnesses.trading.feeds.polling_feed import PollingFeed
 from harnesses.trading.feeds.replay_feed import ReplayFeed
+from harnesses.trading.market.broker import Broker
 from harnesses.trading.market.instruments import Instrument
 from harnesses.trading.paper.paper_books import Fees
 from harnesses.trading.paper.paper_broker import PaperBroker, PaperBrokerLater
 from harnesses.trading.risk import Limits
+from harnesses.trading.sharing.shared_account import Share, SharedAccount
 from harnesses.trading.strategies import Strategy, cross_strategy, portfolio_strategy, rsi_strategy
 from harnesses.trading.trading_harness import TradingHarness
 
@@ -85,9 +92,14 @@ def read_harness(
         InvalidRequest: the table is invalid; lists all mistakes.
     """
     problems = TableProblems(SUBJECT, beside=Path(beside))
+    allotment = make_from(Allotment, table.pop("account"), "account", problems) if "account" in table else None
+    owner = allotment.name if allotment else name
+    read_broker = partial(_read_broker, by=partial(PaperBrokerLater, path=Path(f"{store}-{owner}-venue"), owner=owner))
+    if allotment is not None:
+        read_broker = partial(_read_share, of=allotment, member=name, path=Path(f"{store}-{owner}-account"), read=read_broker)
     readers: Mapping[str, Reader] = {
         "feed": _read_feed,
-        "broker": partial(_read_broker, by=partial(PaperBrokerLater, path=Path(f"{store}-{name}-venue"), owner=name)),
+        "broker": read_broker,
         "strategy": _read_strategy,
         "limits": partial(make_from, Limits),
     }
@@ -102,12 +114,47 @@ def read_harness(
     return made
 
 
+@frozen
+class Allotment:
+    """A harness's share of an account."""
+
+    name: str
+    """Of the account."""
+    cash: Decimal
+    """Cash of the account that is the harness's own."""
+
+
+_ACCOUNTS: dict[Path, tuple[object, SharedAccount]] = {}
+"""The shared accounts of this process, by the file of their sub-books, each with the table of its broker."""
+
+
+def _read_share(
+    value: object, where: str, problems: TableProblems, *, of: Allotment, member: str, path: Path, read: Reader
+) -> Share | None:
+    """Return a harness's share of an account; the harnesses of this process use one broker for it."""
+    table, known = _ACCOUNTS.get(path.absolute(), (value, None))
+    if known is not None and table != value:
+        problems.add(where, f"expected that of the other harnesses of account {of.name!r}, {table!r:.100}, got {value!r:.100}")
+        return None
+    if known is None:
+        broker = read(value, where, problems)
+        if broker is None:
+            return None
+        made = attempt(lambda: SharedAccount(of.name, cast(Broker, broker), path=path), "account", problems)
+        if made is None:
+            return None
+        known = made
+        _ACCOUNTS[path.absolute()] = value, known
+    return attempt(lambda: known.share(member, of.cash), "account", problems)
+
+
 described = read_harness
 """Former name of `read_harness`."""
 
 
 KEYS: Mapping[str, tuple[str, ...]] = {
-    "trading": keys_of(TradingHarness, _WITHOUT),
+    "trading": (*keys_of(TradingHarness, _WITHOUT), "account"),
+    "trading.account": keys_of(Allotment),
     "trading.feed with files": keys_of(ReplayFeed.read),
     "trading.feed with request": keys_of(PollingFeed, ("parse", "clock")),
     "trading.feed with exchange": keys_of(CcxtFeed),

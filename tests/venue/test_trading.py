@@ -22,7 +22,7 @@ from .hostility import HOSTILE
 from .ordering import BTC, ETH
 from .running import ROOT, RunningVenue, closed
 from .spoken import SPOKEN, in_dialect
-from .trading import Known, known, make
+from .trading import SHARE, Known, known, make
 
 SLICES = 6
 
@@ -89,3 +89,32 @@ async def test_a_harness_that_is_killed_at_random_moments_has_the_books_of_the_v
     assert says.kills > 3
     assert len(says.taken) > 2 * SLICES
     await assert_the_same_books(venue, options, says, exchange)
+
+
+async def test_harnesses_on_one_account_that_are_killed_have_each_its_own_fills_and_together_the_account(
+    venue: RunningVenue, options: CcxtOptions, tmp_path: Path
+) -> None:
+    venue.hostile(evolve(HOSTILE, limited=0.0, restart=0.0, late_s=0.5))
+    before = venue.books()["balances"]
+    start = datetime.now(UTC) - timedelta(minutes=SLICES + 1)
+    program = ["-m", "tests.venue.trading", tmp_path / "run.db", f"--venue={venue.url}", "--members=2", "--longest=1"]
+    arguments = [f"--start={start.isoformat()}", f"--slices={SLICES}", "--kills=6", "--seed=2"]
+
+    zygote.preload("ccxt")
+    start_program = partial(zygote.run_python, *program, *arguments, capture_output=True, cwd=ROOT, timeout=100)
+    done = await trio.to_thread.run_sync(start_program)
+
+    says = msgspec.json.decode(done.stdout, type=Known)
+    venue.control("calm")
+    await closed(venue)
+    after = venue.books()["balances"]
+    assert says.kills > 2
+    at_the_venue = sorted(order[0] for order in venue.control("orders"))
+    assert at_the_venue == sorted(set(at_the_venue)) == list(says.taken)
+    assert len(says.shares) == 2
+    assert all(book.turnover > 0 for book in says.shares.values())
+    spent = {name: SHARE - book.cash for name, book in says.shares.items()}
+    assert sum(spent.values()) == Decimal(before["USDT"]) - Decimal(after["USDT"])
+    for asset, symbol in (("BTC", BTC), ("ETH", ETH)):
+        held = sum((book.units(symbol) for book in says.shares.values()), Decimal(0))
+        assert held == Decimal(after[asset]) - Decimal(before[asset])

@@ -14,7 +14,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -22,10 +22,21 @@ from typing import Any
 
 import msgspec
 import trio
-from attrs import frozen
+from attrs import field, frozen
 
 from harnesses import Agent, AgentRun
-from harnesses.trading import Book, Limits, Market, Order, Side, Strategy, TradingHarness, TradingState
+from harnesses.trading import (
+    Book,
+    Broker,
+    Limits,
+    Market,
+    Order,
+    SharedAccount,
+    Side,
+    Strategy,
+    TradingHarness,
+    TradingState,
+)
 from harnesses.trading.exchange.ccxt_broker import CcxtBroker
 from harnesses.trading.exchange.ccxt_client import CcxtOptions
 from harnesses.trading.exchange.ccxt_feed import CcxtFeed
@@ -36,6 +47,9 @@ from .ordering import BTC, ETH
 from .placing import reach
 from .spoken import SPOKEN, in_dialect
 
+SHARE = 4000
+"""Cash of each harness that shares the account."""
+
 
 @frozen
 class Known:
@@ -45,6 +59,8 @@ class Known:
     taken: tuple[str, ...]
     """Client ids of the orders that the venue has taken, as far as it knows."""
     kills: int = 0
+    shares: Mapping[str, Book] = field(factory=dict[str, Book])
+    """The sub-books of the account, if several harnesses share it."""
 
 
 class Ending(CcxtFeed):
@@ -63,17 +79,26 @@ async def there_and_back(run: AgentRun[TradingState, Market]) -> Sequence[Order]
     return [Order(symbol, side, Decimal(units)) for symbol in run.input.quotes]
 
 
-def make(options: CcxtOptions, start: datetime, slices: int, exchange: str = "binance", url: str = "") -> TradingHarness:
+def make(
+    options: CcxtOptions,
+    start: datetime,
+    slices: int,
+    exchange: str = "binance",
+    url: str = "",
+    *,
+    share: Callable[[CcxtBroker], Broker] = lambda broker: broker,
+) -> TradingHarness:
     """Return a harness as it is when the program starts. The slices are of the past, and traded on all the same.
 
     Args:
         exchange: the dialect that its broker speaks.
+        share: makes its share of an account, if it has one.
     """
     feed = Ending("binance", [BTC, ETH], options=options, start=start)
     feed.last = start.replace(second=0, microsecond=0) + timedelta(minutes=slices)
     strategy: Any = Strategy(Agent(there_and_back))
     broker = CcxtBroker(exchange, in_dialect(options, exchange, url) if url else options)
-    return TradingHarness(feed, broker, strategy, limits=Limits(max_age_s=86_400.0), period_s=0.02)
+    return TradingHarness(feed, share(broker), strategy, limits=Limits(max_age_s=86_400.0), period_s=0.02)
 
 
 def known(harness: TradingHarness) -> Known:
@@ -83,12 +108,18 @@ def known(harness: TradingHarness) -> Known:
     return Known(book, tuple(sorted({one.client_id for step in harness.step_history for one in step.output.reports})))
 
 
-async def live(store: Path, harness: TradingHarness) -> None:
-    """Run it to its end."""
+async def live(store: Path, harnesses: Mapping[str, TradingHarness], account: SharedAccount | None) -> None:
+    """Run them to their ends."""
     async with Orchestrator(store, intensity=10**6, backoff=Backoff(base_s=0.01, cap_s=0.5), handle_signals=False) as running:
-        outcome = await running.start(harness, name="live").wait()
-    assert outcome.kind is OutcomeKind.COMPLETED, str(outcome)
-    store.with_suffix(".json").write_bytes(msgspec.json.encode(known(harness)))
+        for handle in [running.start(harness, name=name) for name, harness in harnesses.items()]:
+            outcome = await handle.wait()
+            assert outcome.kind is OutcomeKind.COMPLETED, str(outcome)
+    told = [known(harness) for harness in harnesses.values()]
+    shares = {name: one.book for name, one in zip(harnesses, told, strict=True)}
+    if account is not None:
+        assert shares == dict(account.books().members), "each knows its sub-book"
+    taken = tuple(sorted(id for one in told for id in one.taken))
+    store.with_suffix(".json").write_bytes(msgspec.json.encode(Known(told[0].book, taken, shares=shares)))
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -101,6 +132,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--kills", type=int, required=True)
     parser.add_argument("--longest", type=float, default=0.5, help="seconds that a life which is killed may last")
     parser.add_argument("--exchange", choices=SPOKEN, default="binance")
+    parser.add_argument("--members", type=int, default=1, help="harnesses that share the account")
     parser.add_argument("--seed", type=int, required=True)
     options = parser.parse_args(arguments)
     importlib.import_module("ccxt")
@@ -131,15 +163,22 @@ def _killed(pid: int, after_s: float) -> bool:
     return True
 
 
-def _harness(options: argparse.Namespace) -> TradingHarness:
-    return make(reach(options.venue, 4), options.start, options.slices, options.exchange, options.venue)
+def _harnesses(options: argparse.Namespace) -> tuple[dict[str, TradingHarness], SharedAccount | None]:
+    reached, parts = reach(options.venue, 4), (options.start, options.slices, options.exchange, options.venue)
+    if options.members == 1:
+        return {"live": make(reached, *parts)}, None
+    broker = CcxtBroker(options.exchange, in_dialect(reached, options.exchange, options.venue))
+    account = SharedAccount("main", broker, path=options.store.with_suffix(".account"))
+    names = [f"member-{number}" for number in range(options.members)]
+    cash = Decimal(SHARE)
+    return {name: make(reached, *parts, share=lambda _, of=name: account.share(of, cash)) for name in names}, account
 
 
 def _be(options: argparse.Namespace) -> None:
     """Be the program, to its end."""
     code = 1
     try:
-        trio.run(live, options.store, _harness(options))
+        trio.run(live, options.store, *_harnesses(options))
         code = 0
     finally:
         sys.stderr.flush()

@@ -43,7 +43,7 @@ class AccountLedger:
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self._pid = os.getpid()
+        self._pid = 0
         self._db: sqlite3.Connection | None = None
 
     def books(self) -> SharedBooks | None:
@@ -112,14 +112,16 @@ class AccountLedger:
     @contextmanager
     def _opened(self) -> Generator[sqlite3.Connection]:
         """Give the connection, and convert SQLite's errors to `BrokerUnavailable`."""
-        if os.getpid() != self._pid:
+        if self._db is not None and os.getpid() != self._pid:
             raise BrokerUnavailable(f"the account's file {self.path} is open in process {self._pid}, of which this is a fork")
         try:
             if self._db is None:
-                self._db = self._open()
+                self._db, self._pid = self._open(), os.getpid()
             yield self._db
         except sqlite3.Error as error:
-            raise BrokerUnavailable(f"the account's file {self.path} cannot be used: {error}; check it and its folder") from error
+            raise BrokerUnavailable(
+                f"the account's file {self.path} cannot be used: {error}; check it and its folder"
+            ) from error
 
     def _open(self) -> sqlite3.Connection:
         where = ":memory:" if self.path is None else self.path

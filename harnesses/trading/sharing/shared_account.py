@@ -15,6 +15,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import trio
+
 from harnesses.errors import HarnessMisuse
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import Broker, BrokerUnavailable, VenueAccount
@@ -197,8 +198,10 @@ class Share:
         instruments = await self._broker.connect(symbols)
         books = await self._account.join(self._member, self._cash, symbols)
         began = books.allotted[self._member]
-        self._kept = "" if began == self._cash else (
-            f"account {self.shared}: {self._member} keeps the sub-book that it began with {began:f}, not {self._cash:f}"
+        self._kept = (
+            ""
+            if began == self._cash
+            else (f"account {self.shared}: {self._member} keeps the sub-book that it began with {began:f}, not {self._cash:f}")
         )
         return instruments
 

@@ -308,7 +308,8 @@ def account_steps(source: Source) -> str:
                CASE WHEN is_split AND regexp_matches(input::VARCHAR, {_SPLIT}) THEN input END AS split,
                CASE WHEN is_filled THEN json_extract(output, '$.fills') END AS fills,
                CASE WHEN is_adopted THEN json_extract_string(output, '$.cash') END AS adopted_cash,
-               CASE WHEN is_adopted THEN json_extract(output, '$.positions') END AS adopted_positions
+               CASE WHEN is_adopted THEN json_extract(output, '$.positions') END AS adopted_positions,
+               CASE WHEN is_adopted THEN json_extract_string(output, '$.adopted.shared') END AS adopted_shared
         FROM ({rows}) WHERE TRY_CAST(bar_time AS TIMESTAMP) IS NOT NULL AND TRY_CAST(equity AS DOUBLE) IS NOT NULL
             AND TRY_CAST(cash AS DOUBLE) IS NOT NULL
     """

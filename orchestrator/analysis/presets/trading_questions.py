@@ -101,6 +101,8 @@ class Account:
     deepest: Drawdown | None = None
     longest: Drawdown | None = None
     returns: DailyReturns = field(factory=DailyReturns)
+    shared: str = ""
+    """Name of the account, if the harness shares it with others."""
 
     @property
     def fills(self) -> int:
@@ -184,8 +186,11 @@ class Account:
             _spell(values, depth, *spells[int(numpy.argmax(each))].tolist()) for each in (depths, lengths)
         )
 
-    def trade(self, market: str | None, fills: str | None, cash: str | None, positions: str | None) -> None:
+    def trade(
+        self, market: str | None, fills: str | None, cash: str | None, positions: str | None, shared: str | None
+    ) -> None:
         """Add splits, an account that was taken over, and fills, each as JSON where there is any."""
+        self.shared = shared or self.shared
         if market is not None:
             self.book = with_splits(self.book, _market(market))
         if cash is not None and positions is not None:
@@ -253,7 +258,7 @@ def accounts(run: Run, harness: str | None = None) -> list[Account]:
 def _changes(run: Run, harness: str | None) -> Iterator[tuple[Any, ...]]:
     """Yield what has changed accounts, as JSON, in the order of steps."""
     cursor = run.execute(
-        """SELECT harness, step_number, split, fills, adopted_cash, adopted_positions FROM account_steps
+        """SELECT harness, step_number, split, fills, adopted_cash, adopted_positions, adopted_shared FROM account_steps
            WHERE harness = coalesce(?, harness) AND coalesce(split, fills, adopted_cash) IS NOT NULL
            ORDER BY harness, step_number""",
         [harness],

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from decimal import Decimal, localcontext
 from typing import Any
 
+from harnesses.trading.market.instruments import EXACT
+from harnesses.trading.market.orders import ZERO
 from orchestrator.analysis.answers.answer import Answer, Cell, Table, listed, moment, money, seconds, share, shown, times
 from orchestrator.analysis.frames.analysis_run import Run
 from orchestrator.analysis.frames.run_tables import what_is_gone
@@ -21,6 +24,8 @@ _TRADING = (
     "harness begin end steps first_equity last_equity gain_share yearly_gain_share max_drawdown_share turnover turns "
     "exposure_share fees trades refused sales hit_share sharpe"
 )
+_ACCOUNTS = "account harnesses first_equity last_equity gain_share fees trades positions"
+_ACCOUNTS_NOTE = "The sum of the harnesses that share an account; what nobody has been allotted is not in it."
 _STANDINGS = ("blocked", "pending", "passed")
 _SYMBOLS = "harness symbol trades sales hit_share turnover fees gain"
 _FEATURES_NOTE = (
@@ -143,8 +148,10 @@ def _of_books(books: Sequence[Account]) -> list[Table]:
             money_of = (money(each.turnover), money(each.fees), money(each.gain) if one.is_known else None)
             symbols.append((shown(one.harness), shown(name), each.fills, each.sales, hits, *money_of))
     spells = [(one, name, spell) for one in books for name in ("deepest", "longest") if (spell := getattr(one, name))]
+    together = _shared(books)
     return [
         Table("trading", _TRADING, [_trading(one) for one in books], _TRADING_NOTE),
+        *([Table("accounts", _ACCOUNTS, together, _ACCOUNTS_NOTE)] if together else []),
         Table(
             "symbols",
             _SYMBOLS,
@@ -158,6 +165,25 @@ def _of_books(books: Sequence[Account]) -> list[Table]:
             "From the highest equity so far until it is reached again, by the time of the bars.",
         ),
     ]
+
+
+def _shared(books: Sequence[Account]) -> list[Row]:
+    """Return a row for each account that harnesses share: the sum of theirs."""
+    rows: list[Row] = []
+    for name in sorted({one.shared for one in books if one.shared}):
+        parts, units = [one for one in books if one.shared == name], dict[str, Decimal]()
+        with localcontext(EXACT):
+            first, last = (sum((getattr(one, each) for one in parts), ZERO) for each in ("first", "last"))
+            for one in parts:
+                for symbol, position in one.book.positions.items():
+                    units[symbol] = units.get(symbol, ZERO) + position.units
+            gain = float(last / first - 1) if first else 0.0
+            fees = sum((one.fees for one in parts), ZERO)
+        held = ", ".join(f"{symbol} {count:f}" for symbol, count in sorted(units.items()) if count)
+        members = ", ".join(one.harness for one in parts)
+        money_of = (money(first), money(last), gain, money(fees))
+        rows.append((shown(name), shown(members), *money_of, sum(one.fills for one in parts), shown(held)))
+    return rows
 
 
 def _trading(one: Account) -> Row:

@@ -88,8 +88,17 @@ def trading_table(file: RunFile, name: str | None) -> Table:
 
 
 def table_of(trial: Trial, table: Table) -> Table:
-    """Return the table of a trial: that of its harness, with its name and options, and a venue of its own."""
+    """Return the table of a trial: that of its harness, with its name and options, and a venue of its own.
+
+    A harness that shares an account has the cash that it has been allotted, all by itself.
+    """
     arguments = dict(table.config.arguments)
+    account = arguments.pop("account", None)
+    if isinstance(account, Mapping):
+        broker = arguments.get("broker")
+        own = {"cash": cast(Mapping[str, object], account).get("cash")}
+        arguments["broker"] = {"paper": True, **(broker if isinstance(broker, Mapping) else {}), **own}
+        arguments.pop("cash", None)
     arguments["strategy"] = with_options(arguments.get("strategy", "rsi"), trial.options)
     if isinstance(arguments.get("broker"), Mapping):
         broker = cast(Mapping[str, object], arguments["broker"])

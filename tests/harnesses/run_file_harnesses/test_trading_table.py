@@ -132,3 +132,30 @@ def test_a_file_that_is_held_by_another_is_told_when_it_connects(tmp_path: Path)
     with pytest.raises(Exception, match="in use"):
         trio.run(harness.run, clock=trio.testing.MockClock(autojump_threshold=0))
     held.close()
+
+
+def of_account(tmp_path: Path, name: str, cash: object, **keys: object) -> TradingHarness:
+    table = {"feed": FEED, "period_s": 0.01, "broker": {"paper": True, "cash": 1000}, **keys}
+    return read_harness(
+        beside=DATA, store=tmp_path / "run.db", name=name, **{"account": {"name": "main", "cash": cash}, **table}
+    )
+
+
+async def test_harnesses_that_name_one_account_share_a_broker_and_what_they_own(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    harnesses = {name: of_account(tmp_path, name, cash) for name, cash in (("alpha", "600"), ("beta", 400))}
+    assert not list(tmp_path.iterdir())
+
+    async with trio.open_nursery() as nursery:
+        for harness in harnesses.values():
+            nursery.start_soon(harness.run)
+
+    assert [one.step_history[0].output.cash for one in harnesses.values()] == [600, 400]
+    assert {one.name for one in tmp_path.iterdir()} >= {"run.db-main-venue", "run.db-main-account"}
+    with pytest.raises(InvalidRequest, match="broker: expected that of the other harnesses of account 'main'"):
+        of_account(tmp_path, "gamma", 1, broker="paper")
+    with pytest.raises(InvalidRequest, match="account: has no cash: expected one; add it"):
+        of_account(tmp_path, "gamma", 1, account={"name": "main"})
+    with pytest.raises(InvalidRequest, match="account: SharedAccount: expected a name, and cash from 0 up"):
+        of_account(tmp_path, "gamma", -1)

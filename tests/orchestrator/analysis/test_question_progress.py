@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,14 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harnesses.trading import PaperBroker, ReplayFeed, SharedAccount, TradingHarness, cross_strategy
 from harnesses.trading.report.report_figures import account_of
 from harnesses.trading.report.trading_report import steps
-from orchestrator import analysis
+from orchestrator import Orchestrator, analysis
 from orchestrator.analysis.answers.answer import Answer
 from orchestrator.analysis.frames.analysis_run import Run
 from orchestrator.analysis.presets.trading_questions import Account, Drawdown, Values, accounts
 from orchestrator.analysis.questions import progress_question as progress
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
+from tests import ROOT
 from tests.orchestrator.analysis.figured import SOURCES, record, record_all
 from tests.orchestrator.analysis.picturing import Diary
 
@@ -217,3 +220,26 @@ def test_the_deepest_and_the_longest_drawdown_are_the_first_of_those_found_step_
     assert as_days(account.deepest) == max(every, key=lambda one: one[0], default=None)
     assert as_days(account.longest) == max(every, key=lambda one: one[3] - one[1], default=None)
     assert (account.total, account.steps) == (sum(worth), len(worth))
+
+
+def test_harnesses_that_share_an_account_are_told_one_by_one_and_together(tmp_path: Path) -> None:
+    account = SharedAccount("main", PaperBroker(Decimal(10_000)))
+    feed = {"AAPL": ROOT / "examples" / "data" / "aapl.csv"}
+
+    def start(orchestrator: Orchestrator) -> None:
+        for name, cash in (("alpha", 6000), ("beta", 3000)):
+            share = account.share(name, Decimal(cash))
+            harness = TradingHarness(ReplayFeed.read(feed, limit=90), share, cross_strategy(3, 8), period_s=1)
+            orchestrator.start(harness, name=name)
+
+    with analysis.open(record(tmp_path, start) / "run.db") as opened:
+        told = progress.answer(opened)
+
+    each = {row["harness"]: row for row in table(told, "trading")}
+    (both,) = table(told, "accounts")
+    assert (both["account"], both["harnesses"], both["first_equity"]) == ("main", "alpha, beta", "9000")
+    assert [one["first_equity"] for one in each.values()] == ["6000", "3000"]
+    assert Decimal(both["last_equity"]) == sum(Decimal(one["last_equity"]) for one in each.values())
+    assert both["trades"] == sum(one["trades"] for one in each.values()) > 0
+    units = sum(book.units("AAPL") for book in account.books().members.values())
+    assert both["positions"] == (f"AAPL {units:f}" if units else "")
