@@ -94,7 +94,7 @@ def read_harness(
     problems = TableProblems(SUBJECT, beside=Path(beside))
     allotment = make_from(Allotment, table.pop("account"), "account", problems) if "account" in table else None
     owner = allotment.name if allotment else name
-    read_broker = partial(_read_broker, by=partial(PaperBrokerLater, path=Path(f"{store}-{owner}-venue"), owner=owner))
+    read_broker: Reader = partial(_read_broker, by=partial(PaperBrokerLater, path=Path(f"{store}-{owner}-venue"), owner=owner))
     if allotment is not None:
         read_broker = partial(_read_share, of=allotment, member=name, path=Path(f"{store}-{owner}-account"), read=read_broker)
     readers: Mapping[str, Reader] = {
@@ -119,7 +119,7 @@ class Allotment:
     """A harness's share of an account."""
 
     name: str
-    """Of the account."""
+    """Name of the account, the same for all harnesses that share it."""
     cash: Decimal
     """Cash of the account that is the harness's own."""
 

@@ -18,7 +18,7 @@ from harnesses.governance import EvidencePolicy
 from harnesses.governance.limits.guardrails import Guardrails
 from harnesses.memory import MemorySettings
 from harnesses.pipeline import Deed, PipelineHarness, Stage, Task
-from harnesses.run_file_harnesses.trading_table import STRATEGIES
+from harnesses.run_file_harnesses.trading_table import STRATEGIES, Allotment
 from harnesses.trading import (
     CcxtBroker,
     CcxtFeed,
@@ -50,6 +50,7 @@ MAKERS: Mapping[str, tuple[Callable[..., object], ...]] = {
     "guardrails": (Guardrails,),
     "memory": (MemorySettings,),
     "trading": (TradingHarness,),
+    "trading.account": (Allotment,),
     "trading.feed with files": (ReplayFeed.read, ReplayFeed),
     "trading.feed with request": (PollingFeed,),
     "trading.feed with exchange": (CcxtFeed,),

@@ -92,6 +92,7 @@ MEANINGS: dict[str, tuple[str, ...]] = {
     "trading.feed with request.symbols": ("What to ask for.",),
     "trading.feed with request.timeout_s": ("Seconds for one request.",),
     "trading.feed with request.max_bytes": ("The largest answer.",),
+    "trading.account": ("The account that this harness shares with others of the same broker: `trading.account`.",),
     "trading.feed with exchange.options": ("Keys of the account, the type of market: `trading exchange options`.",),
     "trading.broker with exchange.options": ("Keys of the account, the type of market: `trading exchange options`.",),
     "trading.broker with paper.paper": ("True.", "boolean"),

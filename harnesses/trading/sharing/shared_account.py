@@ -209,9 +209,13 @@ class Share:
         await self._account.observe(market)
 
     async def submit(self, placed: PlacedOrder) -> OrderReport:
-        owner = self._ledger.claim(placed.client_id, self._member)
-        if owner != self._member:
-            raise HarnessMisuse(f"order {placed.client_id}: expected one of {self._member!r}, is one of {owner!r}")
+        for client_id in filter(None, (placed.client_id, placed.exit_id)):
+            owner = self._ledger.claim(client_id, self._member)
+            if owner != self._member:
+                raise HarnessMisuse(
+                    f"order {client_id}: expected one of {self._member!r}, was one of {owner!r}; "
+                    "correct the initial state of one of the two"
+                )
         return await self._broker.submit(placed)
 
     async def cancel(self, client_id: str, symbol: str) -> OrderReport | None:

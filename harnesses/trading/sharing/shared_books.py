@@ -2,8 +2,8 @@
 
     the account's cash and units  =  what nobody has been allotted  +  the sub-book of each member
 
-Invariants: a fill changes the sub-book of the member that placed its order, and no other; a fill of nobody's order changes none,
-so that the sum no longer equals the account. Cash is moved between the parts, never made.
+Invariants: a fill changes the sub-book of the member that placed its order, and no other; a fill of nobody's order changes
+none, so that the sum no longer equals the account. Cash is moved between the parts, never made.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ class SharedBooks:
                 units = held.positions.get(symbol, ZERO) - taken
                 if units < min(own.units(symbol), ZERO):
                     raise HarnessMisuse(
-                        f"account {self.account!r}: {member!r} cannot adopt it: {symbol}: expected at least {taken:f} units for "
-                        f"the others, was {held.positions.get(symbol, ZERO):f}; adopt it with the harness that has lost them"
+                        f"account {self.account!r}: {member!r} cannot adopt it: {symbol}: expected at least {taken:f} units "
+                        f"for the others, was {held.positions.get(symbol, ZERO):f}; adopt it with the harness that lost them"
                     )
                 if units != own.units(symbol):
                     positions[symbol] = Position(units, own.positions.get(symbol, Position()).cost)

@@ -141,15 +141,16 @@ def of_account(tmp_path: Path, name: str, cash: object, **keys: object) -> Tradi
     )
 
 
-async def test_harnesses_that_name_one_account_share_a_broker_and_what_they_own(
-    tmp_path: Path, autojump_clock: object
-) -> None:
+def test_harnesses_that_name_one_account_share_a_broker_and_its_books(tmp_path: Path) -> None:
     harnesses = {name: of_account(tmp_path, name, cash) for name, cash in (("alpha", "600"), ("beta", 400))}
     assert not list(tmp_path.iterdir())
 
-    async with trio.open_nursery() as nursery:
-        for harness in harnesses.values():
-            nursery.start_soon(harness.run)
+    async def run() -> None:
+        async with trio.open_nursery() as nursery:
+            for harness in harnesses.values():
+                nursery.start_soon(harness.run)
+
+    trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
 
     assert [one.step_history[0].output.cash for one in harnesses.values()] == [600, 400]
     assert {one.name for one in tmp_path.iterdir()} >= {"run.db-main-venue", "run.db-main-account"}

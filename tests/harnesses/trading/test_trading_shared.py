@@ -251,7 +251,7 @@ async def test_members_in_other_processes_share_the_file(tmp_path: Path):
     assert await alpha.fills(["A"], {"A": "1"}) == []
     assert [await share.differences() for share in (alpha, beta)] == [(), ()]
     assert units(here) == units(there) == {"alpha": {"A": 3}, "beta": {"A": 2}}
-    with pytest.raises(HarnessMisuse, match="expected one of 'alpha', is one of 'beta'"):
+    with pytest.raises(HarnessMisuse, match="expected one of 'alpha', was one of 'beta'"):
         await alpha.submit(PlacedOrder("b", limit, Source.STRATEGY, FIRST))
 
 
