@@ -108,7 +108,7 @@ def read_harness(
         table["broker"] = {"paper": True, **cash}
     elif "cash" in table:
         problems.add("cash", "expected none, because the broker knows the initial cash; write it into `broker`")
-    made = make_from(TradingHarness, table, "", problems, readers=readers, without=_WITHOUT)
+    made = make_from(TradingHarness, table, "", problems, readers=readers, without=_WITHOUT, own=("account",))
     problems.check()
     assert made is not None
     return made

@@ -6,7 +6,7 @@ report has too is the same to its last digit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation, localcontext
@@ -225,6 +225,40 @@ def _spell(values: Values, depth: Any, begin: int, end: int) -> Drawdown:
     last = min(end, len(depth) - 1)
     times = [_moment(values.time[at]) for at in (begin - 1, low, last)]
     return Drawdown(float(depth[low]), times[0], times[1], times[2], is_over=end == last)
+
+
+@frozen
+class Together:
+    """The sum of the harnesses that share an account."""
+
+    name: str
+    harnesses: tuple[str, ...]
+    first: Decimal
+    """Sum of their equities after the first step of each."""
+    last: Decimal
+    fees: Decimal
+    fills: int
+    units: Mapping[str, Decimal]
+    """By symbol."""
+
+    @property
+    def gain(self) -> float:
+        """Relative gain over the first equity."""
+        return float(self.last / self.first - 1) if self.first else 0.0
+
+
+def shared_accounts(books: Sequence[Account]) -> list[Together]:
+    """Return the accounts that harnesses share, by name."""
+    found: list[Together] = []
+    for name in sorted({one.shared for one in books if one.shared}):
+        parts, units = [one for one in books if one.shared == name], dict[str, Decimal]()
+        with localcontext(EXACT):
+            for symbol, position in (each for one in parts for each in one.book.positions.items()):
+                units[symbol] = units.get(symbol, ZERO) + position.units
+            first, last, fees = (sum((getattr(one, each) for one in parts), ZERO) for each in ("first", "last", "fees"))
+        members = tuple(one.harness for one in parts)
+        found.append(Together(name, members, first, last, fees, sum(one.fills for one in parts), units))
+    return found
 
 
 def accounts(run: Run, harness: str | None = None) -> list[Account]:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from decimal import Decimal, localcontext
 from typing import Any
 
-from harnesses.trading.market.instruments import EXACT
-from harnesses.trading.market.orders import ZERO
 from orchestrator.analysis.answers.answer import Answer, Cell, Table, listed, moment, money, seconds, share, shown, times
 from orchestrator.analysis.frames.analysis_run import Run
 from orchestrator.analysis.frames.run_tables import what_is_gone
 from orchestrator.analysis.presets.coding_questions import Feature, Worked, worked
-from orchestrator.analysis.presets.trading_questions import Account, Drawdown, accounts
+from orchestrator.analysis.presets.trading_questions import Account, Drawdown, Together, accounts, shared_accounts
 
 Row = tuple[Cell, ...]
 _FEATURES = (
@@ -148,7 +145,7 @@ def _of_books(books: Sequence[Account]) -> list[Table]:
             money_of = (money(each.turnover), money(each.fees), money(each.gain) if one.is_known else None)
             symbols.append((shown(one.harness), shown(name), each.fills, each.sales, hits, *money_of))
     spells = [(one, name, spell) for one in books for name in ("deepest", "longest") if (spell := getattr(one, name))]
-    together = _shared(books)
+    together = [_together(one) for one in shared_accounts(books)]
     return [
         Table("trading", _TRADING, [_trading(one) for one in books], _TRADING_NOTE),
         *([Table("accounts", _ACCOUNTS, together, _ACCOUNTS_NOTE)] if together else []),
@@ -167,23 +164,10 @@ def _of_books(books: Sequence[Account]) -> list[Table]:
     ]
 
 
-def _shared(books: Sequence[Account]) -> list[Row]:
-    """Return a row for each account that harnesses share: the sum of theirs."""
-    rows: list[Row] = []
-    for name in sorted({one.shared for one in books if one.shared}):
-        parts, units = [one for one in books if one.shared == name], dict[str, Decimal]()
-        with localcontext(EXACT):
-            first, last = (sum((getattr(one, each) for one in parts), ZERO) for each in ("first", "last"))
-            for one in parts:
-                for symbol, position in one.book.positions.items():
-                    units[symbol] = units.get(symbol, ZERO) + position.units
-            gain = float(last / first - 1) if first else 0.0
-            fees = sum((one.fees for one in parts), ZERO)
-        held = ", ".join(f"{symbol} {count:f}" for symbol, count in sorted(units.items()) if count)
-        members = ", ".join(one.harness for one in parts)
-        money_of = (money(first), money(last), gain, money(fees))
-        rows.append((shown(name), shown(members), *money_of, sum(one.fills for one in parts), shown(held)))
-    return rows
+def _together(one: Together) -> Row:
+    held = ", ".join(f"{symbol} {units:f}" for symbol, units in sorted(one.units.items()) if units)
+    money_of = (money(one.first), money(one.last), one.gain, money(one.fees))
+    return (shown(one.name), shown(", ".join(one.harnesses)), *money_of, one.fills, shown(held))
 
 
 def _trading(one: Account) -> Row:

@@ -112,7 +112,7 @@ def test_secrets_are_in_the_environment(tmp_path: Path, monkeypatch: pytest.Monk
         ({"limits": {"max_drawdwn": 1}}, "limits: unknown key 'max_drawdwn'"),
         ({"limits": {"max_drawdwn": 1}}, "did you mean 'max_drawdown'?"),
         ({"limits": {"max_drawdown": 2}}, "limits: limit 'max_drawdown': expected a part above 0"),
-        ({"risk": {}}, "unknown key 'risk': expected one of feed, broker, strategy, cash, limits"),
+        ({"risk": {}}, "unknown key 'risk': expected one of account, feed, broker, strategy, cash, limits"),
         ({"broker": "papers"}, "broker: expected 'paper', or a table with one of paper, exchange, function, got 'papers'"),
         ({"broker": {"paper": True, "fees": {"rate": -1}}}, "broker: fees: Fees: rate: expected a number from 0 up, was -1"),
         ({"broker": "paper", "cash": 3}, "cash: expected none, because the broker knows the initial cash"),
