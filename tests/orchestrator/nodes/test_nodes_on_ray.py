@@ -36,7 +36,7 @@ _ENVIRONMENT = {
     "RAY_health_check_initial_delay_ms": "500",
     "RAY_health_check_period_ms": "500",
     "RAY_health_check_failure_threshold": "3",
-    "RAY_gcs_rpc_server_reconnect_timeout_s": "5",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "12",
     "RAY_raylet_start_wait_time_s": "60",
 }
 _OPTIONS = ("--nodes", "2", "--label", "git", "--cpus", "1")
