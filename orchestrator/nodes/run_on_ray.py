@@ -64,7 +64,7 @@ async def run_on_ray(
         fleet: name of the fleet; nodes that Ray has not started may be in it, too.
         nodes: how many to place.
         address: address of the head of the cluster; "auto" for that of `RAY_ADDRESS` or of this machine, "local" for a new
-            cluster on this machine. If the program is connected to a cluster, that one is used.
+            cluster on this machine, for which the loop waits. If the program is connected to a cluster, that one is used.
         name: what the names of the nodes begin with.
         labels: what harnesses may need of these nodes, each a resource of that name on machines of the cluster.
         cpus: processors that harnesses may use on each node, and that Ray keeps for it.
@@ -93,7 +93,10 @@ async def run_on_ray(
     ray, room = _ray(), " and ".join([f"{cpus:g} cpus", *(f"resource {label}" for label in labels)])
     placing = _Placing(ray, room, drain_s, trio.Event() if drain is None else drain)
     failure: Exception | None = None
-    is_ours = await trio.to_thread.run_sync(_connect, ray, address)
+    if address == "local":  # it ends with the thread that makes it (PR_SET_PDEATHSIG), so not in one that Trio may end
+        is_ours = _connect(ray, address)
+    else:
+        is_ours = await trio.to_thread.run_sync(_connect, ray, address)
     try:
         async with trio.open_nursery() as nursery:
             if threading.current_thread() is threading.main_thread():
