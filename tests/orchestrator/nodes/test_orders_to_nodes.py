@@ -11,6 +11,7 @@ import pytest
 
 from orchestrator.cli import main
 from orchestrator.store.postgres import postgres_order_table
+from tests.orchestrator.nodes import node_processes
 from tests.orchestrator.nodes.node_processes import Nodes, wait_until
 
 Captured = pytest.CaptureFixture[str]
@@ -81,6 +82,7 @@ def test_an_order_that_nobody_took_in_time_is_withdrawn(
     nodes: Nodes, operator: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres_order_table, "_TAKE_S", 0.5)
+    monkeypatch.setattr(node_processes, "LEASE_S", 30.0)
     node = nodes.start("a", "answering")
     nodes.wait_for({"a": 2})
     nodes.wait_for_steps(3, "ticks")

@@ -12,9 +12,12 @@ from functools import partial
 
 import psycopg
 import pytest
+import trio
 from attrs import evolve
 
 from harnesses.timing.clock import now_us
+from orchestrator import Orchestrator
+from orchestrator.codec import decode
 from orchestrator.errors import StoreUnusable
 from orchestrator.store.conformance import claim, do
 from orchestrator.store.encryption import cipher_of
@@ -25,13 +28,15 @@ from orchestrator.store.postgres.postgres_schema import VERSION
 from orchestrator.store.postgres.postgres_store import PostgresStore
 from orchestrator.store.run_orders import Answer, GivenOrder, OrderNotTaken, TakenOrder
 from orchestrator.store.store_protocol import Post
+from tests.docs.clock import until
+from tests.orchestrator.commanded import Ticking
 from tests.orchestrator.store.postgres.conftest import OpenStore
 from tests.orchestrator.store.postgres.test_postgres_faults import wait_until
 from tests.postgres_server import PostgresServer
 
 PAUSE = GivenOrder("one", "pause", "", "", "ann")
-_HURRY_S = 0.7
-"""Less than the second after which a program looks by itself."""
+_LONG_S = 15.0
+"""A wait that somebody has to end."""
 
 
 def address_of(store: PostgresStore, server: PostgresServer) -> Address:
@@ -40,13 +45,14 @@ def address_of(store: PostgresStore, server: PostgresServer) -> Address:
 
 @contextmanager
 def given(
-    store: PostgresStore, server: PostgresServer, order: GivenOrder = PAUSE
+    store: PostgresStore, server: PostgresServer, order: GivenOrder = PAUSE, begun: threading.Event | None = None
 ) -> Generator[list[Answer | Exception | None]]:
-    """Give an order in a thread; its answer is in the list at the end of the block."""
+    """Give an order in a thread, when something has begun; its answer is in the list at the end of the block."""
     answers: list[Answer | Exception | None] = []
 
     def give() -> None:
         try:
+            assert begun is None or begun.wait(20)
             answers.append(give_order(address_of(store, server), order, wait_s=5, answer_s=5))
         except Exception as error:
             answers.append(error)
@@ -134,6 +140,7 @@ def test_an_order_that_is_not_taken_or_not_answered_says_who_has_the_harness(
         give_order(address_of(store, server), PAUSE, wait_s=5, answer_s=5)
     assert store.take_orders() == []
 
+    monkeypatch.setattr(postgres_order_table, "_TAKE_S", 20.0)
     with given(store, server) as answers:
         take(store)
         store.close()
@@ -149,12 +156,48 @@ def test_a_run_that_has_just_handed_the_harness_over_is_not_the_last_word(
     claim(before, "one")
     with given(before, server) as answers:
         (order,) = take(before)
-        before.close()
-        claim(after, "one")
-        after.answer_order(order.id, 404, "{}")
+        claim(after, "one", take_over=True)
+        before.answer_order(order.id, 404, "{}")
         (again,) = take(after)
         after.answer_order(again.id, 200, "{}")
     assert answers == [Answer(200, "{}", after.run)]
+
+
+def test_a_program_that_an_order_ends_answers_it_first(open_store: OpenStore, server: PostgresServer) -> None:
+    store = open_store()
+
+    async def run() -> None:
+        with trio.fail_after(20):
+            async with Orchestrator(store) as orchestrator:
+                orchestrator.start(Ticking(0), name="one")
+                await until(lambda: bool(store.harnesses()))
+                begun.set()
+
+    begun = threading.Event()
+    with given(store, server, GivenOrder("one", "stop", "", "", "ann"), begun) as answers:
+        trio.run(run)
+    (answer,) = answers
+    assert isinstance(answer, Answer), answer
+    assert (answer.status, decode(answer.text)["status"]) == (200, "stopped")
+
+
+def test_a_program_without_control_takes_no_orders(
+    open_store: OpenStore, server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_order_table, "_TAKE_S", 0.5)
+    store = open_store()
+
+    async def run() -> None:
+        with trio.fail_after(20):
+            async with Orchestrator(store, control=False) as orchestrator:
+                handle = orchestrator.start(Ticking(0), name="one")
+                await until(lambda: bool(store.harnesses()))
+                give = partial(give_order, address_of(store, server), PAUSE, wait_s=5, answer_s=5)
+                with pytest.raises(OrderNotTaken, match="or takes no orders"):
+                    await trio.to_thread.run_sync(give)
+                await handle.stop()
+
+    trio.run(run)
 
 
 def test_what_others_write_for_a_run_ends_its_wait_and_a_lost_connection_is_made_anew(
@@ -167,29 +210,29 @@ def test_what_others_write_for_a_run_ends_its_wait_and_a_lost_connection_is_made
     for written in (Post("one", "two", now_us(), "1"), Post("one", "two", now_us(), "2")):
         waited = _wait_in_thread(store)
         assert not isinstance(do(other, written), Exception)
-        assert waited() < _HURRY_S
+        assert waited() < _LONG_S
 
-    waited = _wait_in_thread(store)
+    waited = _wait_in_thread(store, 0.3)
     do(store, Post("two", "one", now_us(), "1"))  # for others, not for itself
     do(other, Post("two", "two", now_us(), "1"))
-    assert waited() >= _HURRY_S
+    assert waited() >= 0.3
 
     for end in (partial(_end_listeners, server), store.wake):
         waited = _wait_in_thread(store)
         end()
-        assert waited() < _HURRY_S
+        assert waited() < _LONG_S
         store.wait_news(5.0)  # connects again, and has its caller look at once
     waited = _wait_in_thread(store)
     do(other, Post("one", "two", now_us(), "3"))
-    assert waited() < _HURRY_S
+    assert waited() < _LONG_S
 
 
-def _wait_in_thread(store: PostgresStore) -> Callable[[], float]:
+def _wait_in_thread(store: PostgresStore, seconds: float = _LONG_S) -> Callable[[], float]:
     took: list[float] = []
 
     def wait() -> None:
         begin = time.monotonic()
-        store.wait_news(1.0)
+        store.wait_news(seconds)
         took.append(time.monotonic() - begin)
 
     thread = threading.Thread(target=wait, daemon=True)
