@@ -13,7 +13,17 @@ if TYPE_CHECKING:
     from harnesses.agents.chat.chat_policy import ChatPolicy
     from harnesses.agents.chat.errors import AnswerCutOff, AnswerEmpty, AnswerInvalid, AnswerRefused, TurnFailed
     from harnesses.agents.chat.model_agent import ModelAgent, ModelAgentOptions
-    from harnesses.agents.command.agent_dialects import Dialect, PromptBy, aider, claude_code, codex, cursor, gemini, opencode
+    from harnesses.agents.command.agent_dialects import (
+        Dialect,
+        PromptBy,
+        aider,
+        claude_code,
+        codex,
+        cursor,
+        gemini,
+        opencode,
+        openhands,
+    )
     from harnesses.agents.command.agent_output import Reading, Reply
     from harnesses.agents.command.command_agent import CommandAgent
     from harnesses.agents.errors import AgentFailed, AgentMissing, AgentTimedOut, AgentUnavailable
@@ -35,7 +45,9 @@ else:
             "harnesses.agents.chat.chat_policy": "ChatPolicy",
             "harnesses.agents.chat.errors": "AnswerCutOff AnswerEmpty AnswerInvalid AnswerRefused TurnFailed",
             "harnesses.agents.chat.model_agent": "ModelAgent ModelAgentOptions",
-            "harnesses.agents.command.agent_dialects": "Dialect PromptBy aider claude_code codex cursor gemini opencode",
+            "harnesses.agents.command.agent_dialects": (
+                "Dialect PromptBy aider claude_code codex cursor gemini opencode openhands"
+            ),
             "harnesses.agents.command.agent_output": "Reading Reply",
             "harnesses.agents.command.command_agent": "CommandAgent",
             "harnesses.agents.errors": "AgentFailed AgentMissing AgentTimedOut AgentUnavailable",
@@ -94,6 +106,7 @@ __all__ = [
     "function_tool",
     "gemini",
     "opencode",
+    "openhands",
     "read_attempts",
     "recording",
     "tool",

@@ -39,6 +39,7 @@ from harnesses.agents import (
     cursor,
     gemini,
     opencode,
+    openhands,
     read_attempts,
 )
 from harnesses.agents.command.command_agent import AUTO
@@ -77,6 +78,7 @@ _DIALECTS: Mapping[str, Callable[..., Dialect]] = {
     "cursor": cursor,
     "gemini": gemini,
     "opencode": opencode,
+    "openhands": openhands,
     "aider": aider,
 }
 _TEXTS = reader_of(list[str])

@@ -35,6 +35,7 @@ from harnesses.agents.command.codex_output import CodexReading
 from harnesses.agents.command.cursor_output import CursorReading
 from harnesses.agents.command.gemini_output import GeminiReading
 from harnesses.agents.command.opencode_output import OpenCodeReading
+from harnesses.agents.command.openhands_output import OpenHandsReading
 from harnesses.files.state_folder import state_folder
 
 
@@ -272,6 +273,32 @@ def opencode(arguments: Sequence[str] = (), *, program: str = "opencode") -> Dia
         network=True,
         secrets=("OPENCODE_", "AWS_", "GOOGLE_", *(f"{model}_API_KEY" for model in _MODELS)),
         env={"OPENCODE_DISABLE_AUTOUPDATE": "1"},
+    )
+
+
+def openhands(arguments: Sequence[str] = (), *, program: str = "openhands") -> Dialect:
+    """Return the dialect of the OpenHands CLI, which reports no usage. Made from its documentation, not tried with it.
+
+    Without its user interface it approves everything it does: use it in a sandbox.
+
+    Args:
+        arguments: extra command-line arguments. `["--override-with-envs"]` takes model and key from `LLM_MODEL`, `LLM_API_KEY`
+            and `LLM_BASE_URL`; otherwise its own settings name them.
+
+    Sources: https://docs.openhands.dev/openhands/usage/cli/headless; OpenHands/OpenHands-CLI: json_callback.py and
+    main_parser.py.
+    """
+    _check("openhands", program, arguments)
+    speaks = (program, "--headless", "--json", "--exit-without-confirmation", *arguments)
+    return Dialect(
+        name="openhands",
+        command=(*speaks, "--task={prompt}"),
+        resume=(*speaks, "--resume", "{session}", "--task={prompt}"),
+        prompt=PromptBy.ARGUMENT,
+        reading=OpenHandsReading,
+        keeps=_KEEPS["openhands"],
+        network=True,
+        secrets=("LLM_", "OPENHANDS_", *(f"{model}_API_KEY" for model in _MODELS)),
     )
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from harnesses.agents.command.agent_output import SHOWN, EventList, ReadEvent, Reply
-from harnesses.agents.command.output_json import as_text, inner, parsed, string
-from harnesses.budgets.usage import UNUSED, Usage, count_of
-from harnesses.features.agent_text import kept_part
+from harnesses.agents.command.agent_output import Reply
+from harnesses.agents.command.json_reading import JsonReading
+from harnesses.agents.command.output_json import as_text, inner, string
+from harnesses.budgets.usage import Usage, count_of
 from harnesses.features.feature_record import MAX_TEXT
 
 
-class GeminiReading:
+class GeminiReading(JsonReading):
     """Reads the output of one run of Gemini CLI.
 
     Events: init (has the session id), message (of the user, or a part of one of the model), tool_use, tool_result, error,
@@ -21,47 +21,36 @@ class GeminiReading:
 
     thread = ""
 
+    provider = "gemini"
+
     def __init__(self) -> None:
-        self._session: str | None = None
-        self._model = ""
+        super().__init__()
         self._parts: list[str] = []
-        self._message = ""
-        self._usage = UNUSED
-        self._ended = False
-        self._error: str | None = None
-        self._told = EventList()
 
-    @property
-    def events(self) -> Sequence[ReadEvent]:
-        """The events that the last line reported."""
-        return self._told.events
-
-    def line(self, text: str) -> str:
-        """Parse one event."""
-        self._told.begin_line()
-        event = parsed(text)
-        kind = string(event, "type")
+    def take(self, kind: str, event: Mapping[str, Any], text: str) -> str:
         if kind == "message" and string(event, "role") == "assistant":
             self._take_part(string(event, "content"))
             return ""
         said = self._end_message()
-        return "\n".join(part for part in (said, self._take(kind, event, text)) if part)[:SHOWN]
+        return "\n".join(part for part in (said, self._take_other(kind, event, text)) if part)
 
-    def _take(self, kind: str, event: Mapping[str, Any], text: str) -> str:
+    def _take_other(self, kind: str, event: Mapping[str, Any], text: str) -> str:
         match kind:
             case "init":
-                self._session, self._model = string(event, "session_id") or None, string(event, "model")
-                return f"[init] session {self._session}"
+                self.session, self.model = string(event, "session_id") or None, string(event, "model")
+                return f"[init] session {self.session}"
             case "tool_use":
                 tool, arguments = string(event, "tool_name"), as_text(event.get("parameters"), MAX_TEXT)
-                self._told.started(tool, string(event, "tool_id"), arguments)
+                self.told.started(tool, string(event, "tool_id"), arguments)
                 return f"[{tool}] {arguments[:200]}"
             case "tool_result":
                 error = string(inner(event, "error"), "message") if string(event, "status") == "error" else ""
-                self._told.finished(string(event, "tool_id"), string(event, "output"), error=error)
+                self.told.finished(string(event, "tool_id"), string(event, "output"), error=error)
                 return f"[tool failed] {error}" if error else ""
             case "result":
-                return self._end(event)
+                self.used = self.used.max(_gemini_usage(inner(event, "stats")))
+                failed = string(event, "status") != "success"
+                return self.end(string(inner(event, "error"), "message") or "the turn failed" if failed else None)
             case "error":
                 return f"[error] {string(event, 'message')}"
             case "message":
@@ -70,41 +59,26 @@ class GeminiReading:
                 return text
 
     def _take_part(self, part: str) -> None:
-        self._told.text(part)
+        self.told.text(part)
         if sum(map(len, self._parts)) < MAX_TEXT:
             self._parts.append(part)
 
     def _end_message(self) -> str:
         said, self._parts = "".join(self._parts), []
         if said:
-            self._message = said
-            self._told.message(said, is_streamed=True)
+            self.message = said
+            self.told.message(said, is_streamed=True)
         return said
-
-    def _end(self, event: Mapping[str, Any]) -> str:
-        stats = inner(event, "stats")
-        self._usage = self._usage.max(_gemini_usage(stats))
-        self._ended = True
-        failed = string(event, "status") != "success"
-        self._error = string(inner(event, "error"), "message") or "the turn failed" if failed else None
-        return f"[turn failed] {self._error}" if failed else f"[turn completed] {self._usage.tokens} tokens"
 
     @property
     def usage(self) -> Usage:
         """The usage of this run, known at its end."""
-        return self._usage
+        return self.used
 
     def reply(self) -> Reply:
         """Return the outcome of the turn."""
-        error = self._error if self._ended else "the output ended before the turn was completed"
-        return Reply(
-            message=kept_part("".join(self._parts) or self._message),
-            session=self._session,
-            tokens=self._usage.tokens,
-            model=f"gemini:{self._model}" if self._model else "",
-            error=None if error is None else kept_part(error),
-            worked=self._session is not None,
-        )
+        self._end_message()
+        return super().reply()
 
 
 def _gemini_usage(stats: Mapping[str, Any]) -> Usage:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from harnesses.agents.command.agent_output import SHOWN, EventList, ReadEvent, Reply
-from harnesses.agents.command.output_json import as_text, inner, parsed, string
-from harnesses.budgets.usage import UNUSED, Usage, count_of, money_of
-from harnesses.features.agent_text import kept_part
+from harnesses.agents.command.json_reading import JsonReading
+from harnesses.agents.command.output_json import as_text, inner, string
+from harnesses.budgets.usage import Usage, count_of, money_of
 from harnesses.features.feature_record import MAX_TEXT
 
 
-class OpenCodeReading:
+class OpenCodeReading(JsonReading):
     """Reads the output of one run of OpenCode.
 
     Events, each with the session id and a `part`: step_start and step_finish around each model call (the latter with its
@@ -22,74 +21,45 @@ class OpenCodeReading:
 
     thread = ""
 
-    def __init__(self) -> None:
-        self._session: str | None = None
-        self._message = ""
-        self._usage = UNUSED
-        self._completed = False
-        self._error: str | None = None
-        self._told = EventList()
-
-    @property
-    def events(self) -> Sequence[ReadEvent]:
-        """The events that the last line reported."""
-        return self._told.events
-
-    def line(self, text: str) -> str:
-        """Parse one event."""
-        self._told.begin_line()
-        event = parsed(text)
-        self._session = string(event, "sessionID") or self._session
+    def take(self, kind: str, event: Mapping[str, Any], text: str) -> str:
+        self.session = string(event, "sessionID") or self.session
         part = inner(event, "part")
-        match string(event, "type"):
+        match kind:
             case "step_start":
-                self._completed = False
-                self._told.rounds += 1
+                self.ended = False
+                self.told.rounds += 1
                 return ""
             case "text":
-                self._message = string(part, "text")
-                self._told.message(self._message)
-                return self._message[:SHOWN]
+                return self.say(string(part, "text"))
             case "reasoning":
-                self._told.thinking(string(part, "text"))
-                return f"[reasoning] {string(part, 'text')}"[:SHOWN]
+                self.told.thinking(string(part, "text"))
+                return f"[reasoning] {string(part, 'text')}"
             case "tool_use":
-                return self._tool(part)[:SHOWN]
+                return self._tool(part)
             case "step_finish":
-                self._usage += _opencode_usage(part)
+                self.used += _opencode_usage(part)
                 # Its other reasons are "tool-calls", after which it goes on, and "length", "error" and the like.
-                self._completed = string(part, "reason") == "stop"
-                return f"[step finished] {self._usage.tokens} tokens"
+                self.ended = string(part, "reason") == "stop"
+                return f"[step finished] {self.used.tokens} tokens"
             case "error":
                 error = inner(event, "error")
-                self._error = string(inner(error, "data"), "message") or string(error, "name") or "an error"
-                return f"[error] {self._error}"[:SHOWN]
+                self.error = string(inner(error, "data"), "message") or string(error, "name") or "an error"
+                return f"[error] {self.error}"
             case _:
-                return text[:SHOWN]
+                return text
 
     def _tool(self, part: Mapping[str, Any]) -> str:
         tool, call_id, state = string(part, "tool"), string(part, "callID"), inner(part, "state")
         arguments = as_text(state.get("input"), MAX_TEXT)
         error = string(state, "error") or "error" if string(state, "status") == "error" else ""
-        self._told.started(tool, call_id, arguments)
-        self._told.finished(call_id, string(state, "output"), error=error)
+        self.told.started(tool, call_id, arguments)
+        self.told.finished(call_id, string(state, "output"), error=error)
         return f"[{tool}] {arguments[:200]}{f' failed: {error}' if error else ''}"
 
     @property
     def usage(self) -> Usage:
         """The sum over the model calls so far. It leaves out the short call by which the program names a conversation."""
-        return self._usage
-
-    def reply(self) -> Reply:
-        """Return the outcome of the turn."""
-        error = self._error or (None if self._completed else "the output ended before the turn was completed")
-        return Reply(
-            message=kept_part(self._message),
-            session=self._session,
-            tokens=self._usage.tokens,
-            error=None if error is None else kept_part(error),
-            worked=self._session is not None,
-        )
+        return self.used
 
 
 def _opencode_usage(part: Mapping[str, Any]) -> Usage:

@@ -17,6 +17,7 @@ from harnesses.agents.command.codex_output import CodexReading
 from harnesses.agents.command.cursor_output import CursorReading
 from harnesses.agents.command.gemini_output import GeminiReading
 from harnesses.agents.command.opencode_output import OpenCodeReading
+from harnesses.agents.command.openhands_output import OpenHandsReading
 from harnesses.agents.command.stream_counts import Deeds, counter_for
 from harnesses.budgets.usage import Usage
 
@@ -89,6 +90,47 @@ CURSOR = [  # as documented, July 2026
     '{"type":"result","subtype":"success","duration_ms":5,"duration_api_ms":5,"is_error":false,"result":"I write it.",'
     '"session_id":"c6b6","request_id":"r1"}',
 ]
+_OPENHANDS: list[dict[str, Any]] = [
+    {
+        "kind": "MessageEvent",
+        "source": "user",
+        "llm_message": {"role": "user", "content": [{"type": "text", "text": "greet"}]},
+    },
+    {
+        "kind": "ActionEvent",
+        "source": "agent",
+        "reasoning_content": "Let me think.",
+        "thought": [],
+        "action": {"kind": "TerminalAction", "command": "make a"},
+        "tool_name": "terminal",
+        "tool_call_id": "t1",
+    },
+    {
+        "kind": "ObservationEvent",
+        "observation": {"content": [{"type": "text", "text": "no rule"}], "is_error": True},
+        "tool_name": "terminal",
+        "tool_call_id": "t1",
+    },
+    {
+        "kind": "ActionEvent",
+        "source": "agent",
+        "action": {"kind": "FinishAction", "message": "I write it."},
+        "tool_name": "finish",
+        "tool_call_id": "t2",
+    },
+    {"kind": "ObservationEvent", "observation": {"content": [{"type": "text", "text": "I write it."}]}, "tool_name": "finish"},
+]
+
+
+def shown_by_openhands(*events: dict[str, Any]) -> list[str]:
+    """Return the lines by which it tells events."""
+    return [line for one in events for line in ("--JSON Event--", *json.dumps(one, indent=2, sort_keys=True).splitlines())]
+
+
+OPENHANDS = [  # as documented, and as its source writes it, November 2026
+    *shown_by_openhands(*_OPENHANDS),
+    "\x1b[33mConversation ID:\x1b[0m 0123456789abcdef0123456789abcdef",
+]
 OPENCODE = [  # OpenCode 1.18.33
     '{"type":"step_start","sessionID":"ses_1","part":{"id":"prt_1","messageID":"msg_1","type":"step-start"}}',
     '{"type":"reasoning","sessionID":"ses_1","part":{"id":"prt_2","type":"reasoning","text":"Let me think."}}',
@@ -152,6 +194,12 @@ def read(reading: Any, lines: list[str]) -> list[str]:
             'tool_finished rejected: {"reason": "not allowed"}',
         ),
         (
+            OpenHandsReading,
+            OPENHANDS,
+            "thinking_delta Let me think.|tool_started terminal|tool_finished no rule|text_delta I write it.|"
+            "message_complete I write it.",
+        ),
+        (
             OpenCodeReading,
             OPENCODE,
             "thinking_delta Let me think.|text_delta I write it.|message_complete I write it.|tool_started write|"
@@ -188,6 +236,24 @@ def test_usage_and_money_are_what_the_program_has_used(reading: type[Any], lines
     assert whole.usage == used
     assert whole.reply().error is None
     assert "I write it." in whole.reply().message
+
+
+def test_openhands_names_its_conversation_and_says_what_it_did_last() -> None:
+    reading = OpenHandsReading()
+    read(reading, OPENHANDS)
+    reply = reading.reply()
+
+    assert (reply.session, reply.message, reply.error, reply.worked) == ("0123456789abcdef" * 2, "I write it.", None, True)
+
+
+@pytest.mark.parametrize("events", range(4))
+def test_openhands_that_ends_before_it_has_finished_has_failed(events: int) -> None:
+    reading = OpenHandsReading()
+    read(reading, shown_by_openhands(*_OPENHANDS[:events]))
+    assert reading.reply().error == "the output ended before the turn was completed"
+
+    read(reading, shown_by_openhands({"kind": "ConversationErrorEvent", "detail": "no key"}))
+    assert reading.reply().error == "no key"
 
 
 def test_output_tokens_of_a_message_in_progress_are_known_before_the_result() -> None:
