@@ -150,6 +150,10 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         """Return whether the work is done. Called after each recorded step, so at least one step is made."""
         return False
 
+    def conclusion(self) -> str:
+        """Return in one line what came of the work, shown with the outcome of a harness that has completed or finished."""
+        return ""
+
     def reopens(self) -> bool:
         """Return whether a completed harness has more to do. Called when it is started again."""
         return False

@@ -70,18 +70,20 @@ class Restarting:
     """Whether the next attempt starts paused."""
 
 
-@frozen
-class Completed:
+class Completed(Struct, frozen=True, omit_defaults=True):
     """`is_complete()` returned true."""
 
     kind: ClassVar[str] = "completed"
+    cause: str = ""
+    """What came of the work; see `BaseHarness.conclusion`."""
 
 
-@frozen
-class Finished:
+class Finished(Struct, frozen=True, omit_defaults=True):
     """`execute()` returned."""
 
     kind: ClassVar[str] = "finished"
+    cause: str = ""
+    """What came of the work; see `BaseHarness.conclusion`."""
 
 
 @frozen

@@ -74,6 +74,8 @@ class PullRequest:
     """Writes the address of the pull request if it is open, and else ends with a code that is not 0 or writes nothing."""
     limit_s: float = 120.0
     """Most seconds of a push or a command."""
+    max_wait_s: float = 21_600.0
+    """Most seconds to wait for a remote that does not answer, before the harness is blocked."""
 
 
 def filled(command: Sequence[str], values: Mapping[str, str]) -> list[str]:

@@ -14,6 +14,8 @@ from harnesses.features.feature import Feature, FeatureStatus, Standing
 from harnesses.features.feature_record import FeatureState
 from harnesses.features.handoff_text import before_of, cost_of, diff_of
 
+DEFAULT_OBJECTIVE = "Bring about every feature of the list, one after the other, and break nothing that works."
+"""The objective if nobody has named one. It tells a reviewer nothing, so a pull request leaves it out."""
 _MOST_FEATURES = 200
 _MOST_BODY = 60_000
 """Characters; GitHub takes 65,536."""
@@ -39,11 +41,11 @@ def pull_request_text(name: str, state: FeatureState, title: str | None, confirm
     count = f"{passed} of {len(state.features)} features {'passes' if passed == 1 else 'pass'}"
     made = title or f"{name}: {count}"
     objective = "" if state.manifest is None else state.manifest.current_objective
+    told = [] if objective in ("", DEFAULT_OBJECTIVE) else [code(objective, 1_000), ""]
     rows = [_feature(feature, standing) for feature, standing in zip(state.features, state.standings, strict=True)]
     times = "once" if confirmations == 1 else f"{confirmations} times in a row"
     lines = [
-        code(objective, 1_000),
-        "",
+        *told,
         f"{count}. Each accepted work passed {times}, in new worktrees, with the tests as they were before.",
         "",
     ]
@@ -60,7 +62,9 @@ def code(text: str, most: int = 200) -> str:
 
 def _feature(feature: Feature, standing: Standing) -> str:
     counts = [f"{standing.tries} {'try' if standing.tries == 1 else 'tries'}", cost_of(standing)]
-    lines = [f"* {code(feature.id)} **{standing.status}**, {', '.join(filter(None, counts))}"]
+    says = one_line(feature.description, 300)
+    title = code(feature.id) if says.startswith(feature.id) or not says else f"{code(feature.id)}: {code(says, 300)}"
+    lines = [f"* {title} **{standing.status}**, {', '.join(filter(None, counts))}"]
     if standing.status is FeatureStatus.PASSED:
         if before := before_of(standing):
             lines.append(f"  * before: {code(before, 300)}")

@@ -22,7 +22,27 @@ from harnesses.features.errors import InvalidRequest, MemoryFailed
 _SIGNED_IN = re.compile(r"(?<=://)\S*@")
 _ADDRESS = re.compile(r"(https?|ssh|file)://|[^/:\s-][^/:\s]*:(?!:|//)|[./]|[^:-][^:]*$")
 """A URL, `host:path` as for ssh, or a path; not `ext::…`, which is a command."""
+_REFUSED = re.compile(
+    r"authentication failed|permission denied|access denied|could not read (?:username|password)|terminal prompts disabled"
+    r"|returned error: 40[0134]|repository .{0,300}not found|host key verification failed|not authorized",
+    re.IGNORECASE,
+)
+_LONGEST_PAUSE_S = 60.0
 _OPTIONS = ("protocol.https.allow=always", "protocol.http.allow=always", "protocol.ssh.allow=always", "push.followTags=false")
+
+
+class RemoteUnreachable(MemoryFailed):
+    """The remote does not answer: the network or the host is down. Nothing is known to be wrong with the request."""
+
+
+def is_refusal(said: str) -> bool:
+    """Return whether git wrote that signing in failed or the repository is not there: waiting does not help then."""
+    return _REFUSED.search(said) is not None
+
+
+def pause_s(failed: int) -> float:
+    """Return the seconds before a remote is tried again, after so many failures in a row."""
+    return min(_LONGEST_PAUSE_S, 2.0 ** min(failed - 1, 10))
 
 
 @frozen
@@ -44,11 +64,12 @@ class Remote:
         """Return the commit of a branch there; None if there is no such branch.
 
         Raises:
-            MemoryFailed: the remote cannot be reached.
+            RemoteUnreachable: the remote does not answer.
+            Waiting: it refuses to be asked.
         """
         code, out, tail = await self._ask("ls-remote", "--heads", "--end-of-options", self.address, f"{HEADS}{branch}")
         if code != 0:
-            raise MemoryFailed(f"{self} cannot be asked for branch {branch!r}: git ended with {code}: {self._shown(tail)}")
+            raise self._failure(f"cannot be asked for branch {branch!r}", code, tail)
         found = (line.split("\t", 1) for line in out.decode(errors="surrogateescape").splitlines() if "\t" in line)
         return next((commit for commit, ref in found if ref == f"{HEADS}{branch}"), None)
 
@@ -60,7 +81,7 @@ class Remote:
 
         Raises:
             Waiting: somebody else has moved or made the branch, or the remote refuses it.
-            MemoryFailed: the remote cannot be reached.
+            RemoteUnreachable: the remote does not answer.
         """
         tip = await self.tip(branch)
         if tip == commit:
@@ -83,7 +104,14 @@ class Remote:
         why = self._shown("\n".join([*refused, tail]))
         if refused:
             raise Waiting(f"{self} refuses branch {branch!r} at {commit}: expected it to be accepted; git wrote: {why}")
-        raise MemoryFailed(f"{self} was not given branch {branch!r}: git ended with {code}: {why}")
+        raise self._failure(f"was not given branch {branch!r}", code, why)
+
+    def _failure(self, what: str, code: int, said: str) -> Waiting | RemoteUnreachable:
+        """Return the error for a git command that failed: whether waiting can help is told from its words."""
+        why = f"{self} {what}: git ended with {code}: {self._shown(said)}"
+        if is_refusal(said):
+            return Waiting(f"{why}; see that git can sign in without asking, and start again")
+        return RemoteUnreachable(why)
 
     async def _has(self, old: str, new: str) -> bool:
         """Return whether a commit is in the history of another one."""
@@ -101,13 +129,13 @@ class Remote:
         try:
             return await self.git.ask(*options, *arguments, limit_s=self.limit_s)
         except GitError as error:
-            raise MemoryFailed(f"{self} did not answer: {self._shown(str(error))}") from None
+            raise RemoteUnreachable(f"{self} did not answer: {self._shown(str(error))}") from None
 
     def _shown(self, text: str) -> str:
         return _SIGNED_IN.sub("", kept_part(text.replace(self.address, self.name), 1_000)).strip() or "nothing"
 
     def __str__(self) -> str:
-        return f"remote {self.name!r}"
+        return f"remote {self.name!r} ({_SIGNED_IN.sub('', self.address)})"
 
 
 async def find_remote(user: UserRepository, judge: Git, name: str, limit_s: float) -> Remote:

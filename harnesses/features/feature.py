@@ -83,6 +83,9 @@ class TurnResult:
     """What the validator saw at `base` before the agent was asked; empty if it was not asked then."""
     sandbox: str = ""
     """The level of the sandbox that was in force, and its network, such as "bubblewrap, no network"; empty without one."""
+    confined: bool = False
+    """Whether the agent could write only to its worktree and what its program keeps. Set by the agent's own code, not by its
+    model."""
 
 
 @frozen(kw_only=True)

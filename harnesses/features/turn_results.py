@@ -187,6 +187,7 @@ _RESULT: Mapping[str, _Field] = {
     ),
     "before": _TEXT,
     "sandbox": _TEXT,
+    "confined": ("True or False", lambda value: isinstance(value, bool), bool),
 }
 _VERDICT: Mapping[str, _Field] = {
     "passed": ("True or False", lambda value: isinstance(value, bool), bool),

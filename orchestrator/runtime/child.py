@@ -37,7 +37,7 @@ from orchestrator.recording.snapshot_policy import SnapshotPolicy
 from orchestrator.runtime.activity import APPROVAL, WAITING, WORKING, Doings, Live
 from orchestrator.runtime.actor import Actor, Carried, Exit, RunContext
 from orchestrator.runtime.child_orders import ChildOrders, ChildRestarts
-from orchestrator.runtime.failure_events import failed, found, is_lasting, parted
+from orchestrator.runtime.failure_events import conclusion_of, failed, found, is_lasting, parted
 from orchestrator.runtime.harness_claim import HarnessClaim
 from orchestrator.runtime.started_children import ChildStart, Family
 from orchestrator.runtime.status_record import StatusRecord
@@ -308,7 +308,7 @@ class Child:
         self.record.is_restored = True
         self._ring()
         if claimed.status is Status.COMPLETED and not reopened:
-            self.record.conclude(OutcomeKind.COMPLETED)
+            self.record.conclude(OutcomeKind.COMPLETED, self._conclusion())
         elif not self.by_order:
             left = supervision.get("due", 0) - now_s()
             self.record.is_backing_off = left > 0
@@ -346,7 +346,7 @@ class Child:
             raise error
         hindrance = found(error, BudgetExhausted, Waiting, ApprovalDenied) if error is not None else None
         if exit.ending is Ending.COMPLETED:
-            await record.finish(events.Completed())
+            await record.finish(events.Completed(self._conclusion()))
         elif hindrance is not None:
             event = events.BudgetSpent if isinstance(hindrance, BudgetExhausted) else events.Blocked
             await record.finish(event(self._restarts.sentence(hindrance)), hindrance)
@@ -362,7 +362,10 @@ class Child:
         else:
             decision = decide_exit(self, crashed=error is not None, now=trio.current_time())
             count_restarts(decision)
-            await self._restarts.obey(decision, error)
+            await self._restarts.obey(decision, error, self._conclusion() if error is None else "")
+
+    def _conclusion(self) -> str:
+        return conclusion_of(self.harness, redacted=self._context.redacted)
 
     async def _fail(self, error: BaseException) -> None:
         await self.record.finish(failed(error, redacted=self._context.redacted), error)

@@ -221,9 +221,9 @@ class ChildRestarts:
     _lag_s: float
     _redacted: bool
 
-    async def obey(self, decision: ExitDecision, error: BaseException | None) -> None:
+    async def obey(self, decision: ExitDecision, error: BaseException | None, conclusion: str = "") -> None:
         """Carry out the decision on the harness's exit."""
-        ended: events.Event = events.Finished() if error is None else self.failed(error)
+        ended: events.Event = events.Finished(conclusion) if error is None else self.failed(error)
         found = cast(tuple[Sibling, ...], decision.harnesses)
         others = [child for child in found if child.record is not self._record and child.record.outcome is None]
         match decision.action:

@@ -10,11 +10,13 @@ import traceback
 from contextlib import suppress
 from itertools import islice
 from math import inf
-from typing import cast
+from typing import Any, cast
 
 import trio
 
+from harnesses.base import BaseHarness
 from harnesses.diagnostics.error_groups import count, is_one, leaves, members, of_kind, split
+from harnesses.diagnostics.program_log import get_logger
 from harnesses.errors import DeadlineExceeded, HarnessError, NoRestart, UnknownHarness
 from harnesses.redaction.redactor import redact_text
 from orchestrator import events
@@ -52,6 +54,17 @@ def sentence(error: BaseException, *, redacted: bool = True) -> str:
         return "; ".join(sentence(inner, redacted=redacted) for inner in inside)[:_MOST]
     text = f"{_name(error)}: {_message(error)}"
     return _storable((redact_text(text) if redacted else text)[:_MOST])
+
+
+def conclusion_of(harness: BaseHarness[Any, Any, Any], *, redacted: bool = True) -> str:
+    """Return what a harness says of its work as one line; empty if it raises, which changes nothing about its end."""
+    try:
+        text = str(harness.conclusion())
+    except Exception:
+        get_logger(__name__).warning("harness %r: conclusion() failed", harness.name, exc_info=True)
+        return ""
+    line = " ".join(text.split())
+    return _storable((redact_text(line) if redacted else line)[:_MOST])
 
 
 def parted(error: BaseException) -> tuple[BaseException | None, BaseException | None]:

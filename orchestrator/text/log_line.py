@@ -145,6 +145,10 @@ def is_current(fields: Mapping[str, Any]) -> bool:
     return fields.get("schema") == SCHEMA and isinstance(fields.get("service"), str) and isinstance(fields.get("host"), str)
 
 
+def _and(conclusion: object) -> str:
+    return f": {conclusion}" if conclusion else ""
+
+
 def _own_name(name: str, header: tuple[str, ...]) -> str:
     return name[:-1] if name.endswith("_") and name.rstrip("_") in header else name
 
@@ -264,8 +268,8 @@ _SENTENCES: Mapping[str, Callable[[Record, _Said], str]] = {
     "resumed": lambda record, said: f"resumed by an operator after step {record.step}",
     "failed": lambda record, said: f"attempt {record.attempt} failed after step {record.step}: {said.cause}",
     "restarting": lambda record, said: f"restarts in {said.delay_s:.3g} s: {said.cause}",
-    "completed": lambda record, said: f"completed with step {record.step}",
-    "finished": lambda record, said: f"finished with step {record.step}: execute() returned",
+    "completed": lambda record, said: f"completed with step {record.step}{_and(said.cause)}",
+    "finished": lambda record, said: f"finished with step {record.step}: execute() returned{_and(said.cause)}",
     "stopped": lambda record, said: f"stopped after step {record.step}: {said.cause}",
     "gave_up": lambda record, said: f"gave up after step {record.step}: {said.cause}",
     "blocked": lambda record, said: f"blocked after step {record.step}: {said.cause}",

@@ -35,6 +35,7 @@ from .both_end import TRADING, mark_of, verify
 from .both_world import Work, run_file
 
 _LONGEST_S = 900.0
+_LONGEST_TURN_S = 60.0
 _HOSTILITY = evolve(HOSTILE, limited=0.0, restart=0.0, late_s=0.5)
 _BEGIN = timedelta(days=40)
 """More minutes than are traded."""
@@ -112,12 +113,19 @@ class Both:
     def _told(self) -> Path:
         return self.folder / "end"
 
-    def live(self, seconds: float | None) -> bool:
-        """Let the program live, and kill it after so many seconds, if any; return whether it has ended by itself."""
+    def live(self, seconds: float | None, *, after: int = 0) -> bool:
+        """Let the program live, and kill it after a while; return whether it has ended by itself.
+
+        Args:
+            seconds: how long it lives; None lets it come to its end.
+            after: the step of the newest coding harness from which on they count.
+        """
         with tempfile.TemporaryFile() as said:
             words = ["-m", "orchestrator", "run", str(self.folder / "run.toml"), "--quiet"]
             process = Program(words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
             try:
+                if seconds is not None:
+                    self._wait_for_step(process, after)
                 code = process.wait(_LONGEST_S if seconds is None else seconds)
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGKILL)
@@ -129,6 +137,22 @@ class Both:
             return False
         assert code == 0, f"the program ended by itself with code {code}:\n{text[-4000:]}"
         return True
+
+    def _wait_for_step(self, process: Program, step: int) -> None:
+        deadline = time.monotonic() + _LONGEST_TURN_S
+        while self._coding_step() < step and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.1)
+
+    def _coding_step(self) -> int:
+        """Return the last step of the newest coding harness."""
+        return self._heads().get(self.coding[-1], 0)
+
+    def _heads(self) -> dict[str, int]:
+        try:
+            with closing(SqliteReader(self.store)) as reader:
+                return {one.name: one.current_step for one in reader.harnesses()}
+        except StoreUnusable:
+            return {}
 
     def look(self) -> None:
         """Assert that every step that was seen before is there and unchanged; take in the new ones."""
@@ -159,15 +183,17 @@ class Both:
         except StoreUnusable:
             return False
 
-    def run_for(self, seconds: float, *, longest_s: float = 20.0, say: bool = False) -> None:
+    def run_for(self, seconds: float, *, say: bool = False) -> None:
         """Kill the program at random moments for so long; then let it come to its end.
 
-        One life in four is shorter than 1.5 s, one in four may last up to `longest_s`, the others up to 6 s.
+        One life in four is shorter than 1.5 s, one is shorter than 6 s, and two end within 3 s of the second step of coding:
+        the first one says what was cut off.
         """
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            low, high = self.chance.choice([(0.1, 1.5), (1.5, 6.0), (1.5, 6.0), (min(6.0, longest_s), longest_s)])
-            assert not self.live(self.chance.uniform(low, min(high, longest_s))), "it ended before it was told to"
+            seconds, steps = self.chance.choice([(1.5, 0), (6.0, 0), (3.0, 2), (3.0, 2)])
+            seconds = self.chance.uniform(0.0, seconds)
+            assert not self.live(seconds, after=self._coding_step() + steps), "it ended before it was told to"
             self.look()
             if self.chance.random() < 0.05:
                 self.venue.revive()
@@ -199,13 +225,11 @@ class Both:
         return self.tally
 
 
-def kill_both(
-    folder: Path, *, seconds: float, seed: int, features: int = 8, longest_s: float = 20.0, say: bool = False
-) -> Tally:
+def kill_both(folder: Path, *, seconds: float, seed: int, features: int = 8, say: bool = False) -> Tally:
     """Run trading and coding side by side for so long under random kills, to their end; return what came of it."""
     preload("ccxt", "tests.kill.both_parts")
     with RunningVenue(folder / "books.db", f"--seed={seed}") as venue, ModelServer() as model:
         both = Both(folder, venue, model, Work(features), random.Random(seed))
         both.prepare()
-        both.run_for(seconds, longest_s=longest_s, say=say)
+        both.run_for(seconds, say=say)
         return both.end()

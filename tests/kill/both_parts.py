@@ -13,14 +13,22 @@ import trio
 from harnesses import Agent, AgentRun
 from harnesses.trading import Market, Order, Side, Strategy, TradingState
 from harnesses.trading.exchange.ccxt_feed import CcxtFeed
+from harnesses.trading.market.bars import MarketSlice
 from tests.venue.ordering import BTC, ETH
 from tests.venue.placing import reach
+
+_PACE_S = 0.3
+"""Between two slices, so that trading leaves the processor to coding."""
 
 
 class UntilTold(CcxtFeed):
     """Is at its end with the slice of the time in a file, once that is there."""
 
     told: Path
+
+    async def next_slice(self, after: datetime | None) -> MarketSlice | None:
+        await trio.sleep(_PACE_S)
+        return await super().next_slice(after)
 
     def is_at_end(self, after: datetime | None) -> bool:
         return after is not None and self.told.exists() and after >= datetime.fromisoformat(self.told.read_text())

@@ -192,6 +192,7 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
             usage=reply.usage,
             stop_reason=reply.stop_reason,
             sandbox="" if self._sandbox is None else self._sandbox.describe(network=self._dialect.network),
+            confined=self._sandbox is not None and self._sandbox.in_force() is not Level.NONE and not self._sandbox.writable,
         )
         run.tell(TurnEvent[TurnResult].complete(result))
         return result

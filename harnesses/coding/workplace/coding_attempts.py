@@ -67,9 +67,12 @@ class CodingAttempts:
             raise
         await sweep(worktree.path)
         if changed := changed_settings(before, await trio.to_thread.run_sync(fingerprint, user)):
-            why = f"{'; '.join(changed)}, during the turn, in {user}: git runs or obeys it; look at it, and use a sandbox"
-            get_logger(__name__).warning("feature %r: the work is refused: %s", feature.id, why)
-            return evolve(result, base=base, commit=None, branch=None, stop_reason=why, touched=())
+            seen = f"{'; '.join(changed)}, during the turn, in {user}: git runs or obeys it; look at it"
+            if not result.confined:
+                why = f"{seen}, and use a sandbox"
+                get_logger(__name__).warning("feature %r: the work is refused: %s", feature.id, why)
+                return evolve(result, base=base, commit=None, branch=None, stop_reason=why, touched=())
+            get_logger(__name__).warning("feature %r: %s; its agent cannot write there, somebody else did", feature.id, seen)
         try:
             commit, touched = await self.repositories.commit(worktree, try_message(feature, turn, result.message))
         except Uncommittable as error:

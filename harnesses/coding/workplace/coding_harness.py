@@ -22,6 +22,7 @@ from harnesses.coding.candidate import Candidate
 from harnesses.coding.git import Identity
 from harnesses.coding.merge_limits import MergeLimits
 from harnesses.coding.pull_request import PullRequest, pull_request_of
+from harnesses.coding.pull_request_text import DEFAULT_OBJECTIVE
 from harnesses.coding.sources import FailingTests, FeatureFile
 from harnesses.coding.sources.feature_files import FeatureSource
 from harnesses.coding.workplace.repository_workplace import RepositoryOptions, RepositoryWorkplace
@@ -38,7 +39,6 @@ DEFAULT_POLICY = RunPolicy(
     max_retries_per_feature=2,
     fail_fast=FailFast(on_validation_failure=False),
 )
-DEFAULT_OBJECTIVE = "Bring about every feature of the list, one after the other, and break nothing that works."
 Features: TypeAlias = Sequence[Feature] | FeatureSource | Path | str | None
 
 

@@ -17,15 +17,16 @@ from attrs import evolve, field, frozen
 
 from harnesses.coding.pull_request import PullRequest, filled
 from harnesses.coding.pull_request_text import pull_request_text
-from harnesses.coding.remotes import Remote, find_remote
+from harnesses.coding.remotes import Remote, RemoteUnreachable, find_remote, pause_s
 from harnesses.coding.repositories import Repositories
+from harnesses.diagnostics.program_log import get_logger
 from harnesses.effects.effect import Confirmed, NotDone
 from harnesses.errors import Waiting
 from harnesses.features.agent_text import kept_part, one_line
 from harnesses.features.errors import InvalidRequest, MemoryFailed, NotReady
 from harnesses.features.feature_record import FeatureState, Proposal
 from harnesses.features.loop.feature_shutdown import write_all
-from harnesses.features.loop.feature_workplace import Once, Settle
+from harnesses.features.loop.feature_workplace import Once, Pause, Settle
 from harnesses.features.loop.startup_checks import check_agreed
 from harnesses.processes.bounded_command import Ran, run_bounded
 
@@ -69,12 +70,12 @@ class Delivery:
         metadata = tuple(sorted({**dict(manifest.metadata), REMOTE: self.remote.fingerprint}.items()))
         return evolve(state, manifest=evolve(manifest, metadata=metadata)), f"the present address of {self.remote} is used"
 
-    async def deliver(self, once: Once, settle: Settle, state: FeatureState, commit: str) -> Proposal:
+    async def deliver(self, once: Once, settle: Settle, pause: Pause, state: FeatureState, commit: str) -> Proposal:
         """Push a commit and propose it; calling it again continues where it was.
 
         Raises:
-            Waiting: a person must decide about the remote.
-            MemoryFailed: the remote cannot be reached, or the command failed.
+            Waiting: a person must decide about the remote, or it has not answered for too long.
+            MemoryFailed: the command failed.
         """
         if not self.agreed(state):
             raise Waiting(
@@ -84,13 +85,7 @@ class Delivery:
             )
         before, branch, remote = state.proposal, self.repositories.into, self.remote.name
         last = None if before is None else before.commit
-        key = f"push {commit}"
-        try:
-            await once(key, self._push, commit, branch, remote, last, idempotent=True)
-        except Waiting:
-            # It has certainly not happened; a person's message may be heard before it is tried again.
-            await settle(key, _not_done)
-            raise
+        await self._push_when_reached(once, settle, pause, (commit, branch, remote, last))
         text = pull_request_text(self.repositories.name, state, self.asked.title, self.confirmations)
         folder = self.repositories.workspace.root
         await trio.to_thread.run_sync(write_all, folder, {BODY: text.body, TITLE: f"{text.title}\n"})
@@ -102,6 +97,37 @@ class Delivery:
         elif self.asked.command is not None and before is None:
             url = await once(f"propose {branch}", self._propose, text.title, branch, remote, commit)
         return Proposal(commit=commit, branch=branch, remote=remote, url=url or None)
+
+    async def _push_when_reached(
+        self, once: Once, settle: Settle, pause: Pause, arguments: tuple[str, str, str, str | None]
+    ) -> None:
+        """Push, and wait for a remote that does not answer. It is asked before a push, so that a wait is not on record as one.
+
+        Raises:
+            Waiting: it refuses, or has not answered for `max_wait_s`.
+        """
+        commit, branch, *_ = arguments
+        key, failed, since = f"push {commit}", 0, trio.current_time()
+        while True:
+            try:
+                await self.remote.tip(branch)
+                await once(key, self._push, *arguments, idempotent=True)
+            except Waiting:
+                # It has certainly not happened; a person's message may be heard before it is tried again.
+                await settle(key, _not_done)
+                raise
+            except RemoteUnreachable as error:
+                failed += 1
+                if trio.current_time() - since > self.asked.max_wait_s:
+                    raise NotReady(
+                        f"{error}; expected an answer within {self.asked.max_wait_s:g} s; the work is kept: start again when "
+                        "the remote is back"
+                    ) from error
+                if failed == 1:
+                    get_logger(__name__).warning("accepted work waits for its remote, which is tried again: %s", error)
+                await pause(pause_s(failed))
+            else:
+                return
 
     async def _push(self, commit: str, branch: str, remote: str, last: str | None) -> str:
         # The judge's repository can have been made anew since.

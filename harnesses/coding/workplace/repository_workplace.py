@@ -31,9 +31,9 @@ from harnesses.errors import HarnessMisuse
 from harnesses.features.agent_text import cut_list
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature, FeatureStatus, Standing, TurnResult, Verdict
-from harnesses.features.feature_record import Assignment, FeatureState, InitializerRequest
+from harnesses.features.feature_record import Assignment, FeatureState, InitializerRequest, Proposal
 from harnesses.features.feature_validators import OutcomeValidator, expect_features
-from harnesses.features.loop.feature_workplace import Ask, Once, Settle, Workplace
+from harnesses.features.loop.feature_workplace import Ask, Once, Pause, Settle, Workplace
 from harnesses.features.loop.startup_checks import check_agreed
 from harnesses.features.turn_results import effect_key
 
@@ -279,13 +279,15 @@ class RepositoryWorkplace(Workplace):
     def owes(self, state: FeatureState) -> bool:
         return self._options.pull_request is not None and undelivered(state) is not None
 
-    async def deliver(self, once: Once, settle: Settle, state: FeatureState) -> tuple[FeatureState, str]:
+    async def deliver(self, once: Once, settle: Settle, pause: Pause, state: FeatureState) -> tuple[FeatureState, str]:
         delivery, commit = self._opened.delivery, undelivered(state)
         assert delivery is not None
         assert commit is not None
-        proposal = await delivery.deliver(once, settle, state, commit)
-        at = f": {proposal.url}" if proposal.url else ""
-        return evolve(state, proposal=proposal), f"pushed {proposal.branch} at {commit} to {proposal.remote}{at}"
+        proposal = await delivery.deliver(once, settle, pause, state, commit)
+        return evolve(state, proposal=proposal), _pushed(proposal)
+
+    def conclusion(self, state: FeatureState) -> str:
+        return "" if state.proposal is None or self.owes(state) else _pushed(state.proposal)
 
     @property
     def _opened(self) -> _Opened:
@@ -296,6 +298,10 @@ class RepositoryWorkplace(Workplace):
     @property
     def _repositories(self) -> Repositories:
         return self._opened.repositories
+
+
+def _pushed(one: Proposal) -> str:
+    return f"pushed {one.branch} at {one.commit[:12]} to {one.remote}{f': {one.url}' if one.url else ''}"
 
 
 def _good(state: FeatureState) -> str:

@@ -254,6 +254,9 @@ class FeatureHarness(BaseHarness[FeatureState, Iteration, IterationResult]):
     def is_complete(self) -> bool:
         return self._list.is_complete(self.state, self._policy) and not self._workplace.owes(self.state)
 
+    def conclusion(self) -> str:
+        return self._workplace.conclusion(self.state)
+
     def reopens(self) -> bool:
         """Return whether the list may have changed since it was completed."""
         return self._list.amend and not self.is_complete()
@@ -348,8 +351,11 @@ class FeatureHarness(BaseHarness[FeatureState, Iteration, IterationResult]):
             return None
         if not self._workplace.owes(state):
             return None
-        state, note = await self._workplace.deliver(self.once, self.settle, state)
+        state, note = await self._workplace.deliver(self.once, self.settle, self._pause, state)
         return StepDraft(kind=IterationKind.PROPOSE, status=IterationStatus.DONE, state=state, note=note)
+
+    async def _pause(self, seconds: float) -> None:
+        await self._unless_stopped(trio.sleep, seconds)
 
     async def _advance(self, attempt: _Attempt) -> StepDraft | None:
         """Return the step for the next move that the state asks for."""

@@ -21,6 +21,10 @@ Settle: TypeAlias = Callable[..., Awaitable[Any]]
 """`BaseHarness.settle`."""
 
 
+Pause: TypeAlias = Callable[[float], Awaitable[None]]
+"""Waits for so many seconds; ends by `Stopping` if the harness should stop."""
+
+
 class Workplace:
     """A workplace in which the agent submits a text and the validator validates it. Extend it for other kinds of work.
 
@@ -111,6 +115,10 @@ class Workplace:
         """Return whether accepted work is to be delivered before the harness ends; also while it is not open."""
         return False
 
-    async def deliver(self, once: Once, settle: Settle, state: FeatureState) -> tuple[FeatureState, str]:
+    async def deliver(self, once: Once, settle: Settle, pause: Pause, state: FeatureState) -> tuple[FeatureState, str]:
         """Deliver accepted work at the end of a run; return the new state and a note. Awaited again if it was interrupted."""
         return state, ""
+
+    def conclusion(self, state: FeatureState) -> str:
+        """Return in one line where accepted work was delivered; "" if it was not. Also while it is not open."""
+        return ""

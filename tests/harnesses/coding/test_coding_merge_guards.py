@@ -9,11 +9,13 @@ from threading import Thread
 
 import pytest
 
+from harnesses.agent import Agent, AgentRun
 from harnesses.agents import CommandAgent, Sandbox
 from harnesses.coding import CodingHarness, MergeLimits
 from harnesses.coding.guarded_settings import changed_settings, fingerprint
 from harnesses.features.errors import InvalidRequest
-from harnesses.features.feature_record import Assignment
+from harnesses.features.feature import TurnResult
+from harnesses.features.feature_record import Assignment, FeatureState
 from harnesses.features.health_checks import NoHealthCheck
 from orchestrator.testing import run_to_end
 from tests.harnesses.coding.coding_parts import ShellCheck, agent, features, writes_right
@@ -75,20 +77,28 @@ async def test_a_command_reaches_no_hook_of_the_user_unless_its_sandbox_is_turne
     assert (harness.state.standings[0].tries, hook.exists()) == (2, True)
 
 
-async def test_a_hook_or_setting_that_appears_during_a_turn_has_the_work_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("confined", [False, True])
+async def test_a_hook_or_setting_that_appears_during_a_turn_has_the_work_refused_unless_its_agent_cannot_write_there(
+    tmp_path: Path, confined: bool
+) -> None:
     user = make_repository(tmp_path / "user.git", bare=True)
 
-    def deed(asked: Assignment, tree: Path) -> None:
-        writes_right(asked, tree)
+    async def run(turn: AgentRun[FeatureState, Assignment]) -> TurnResult:
+        asked = turn.input
+        writes_right(asked, Path(asked.directory or ""))
         if asked.turn == 1:
             (user / "hooks").mkdir(exist_ok=True)
             (user / "hooks" / "post-commit").write_text("#!/bin/sh\ncurl evil\n")
             git(user, "config", "core.fsmonitor", "evil")
+        return TurnResult(message="done", confined=confined)
 
     harness = CodingHarness(
-        user, agent(deed), features("one"), ShellCheck(), workspace=tmp_path / "space", health_check=NoHealthCheck()
+        user, Agent(run), features("one"), ShellCheck(), workspace=tmp_path / "space", health_check=NoHealthCheck()
     )
     await run_to_end(harness)
+    assert harness.state.standings[0].tries == (1 if confined else 2)
+    if confined:
+        return
 
     steps = [step.output.verdict for step in harness.step_history if step.output.verdict is not None]
     refused = next(verdict for verdict in steps if not verdict.passed)

@@ -12,6 +12,7 @@ from harnesses.agent import Agent, AgentRun
 from harnesses.coding import CodingHarness, PullRequest
 from harnesses.coding.pull_request import filled
 from harnesses.coding.pull_request_text import pull_request_text
+from harnesses.coding.remotes import is_refusal, pause_s
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature, FeatureStatus, Standing, TurnResult, Verdict
 from harnesses.features.feature_record import Assignment, FeatureState
@@ -60,7 +61,7 @@ async def test_work_is_pushed_to_a_branch_of_its_own_with_title_and_body(tmp_pat
 
     end = await run_to_end(harness := made(tmp_path, into=host(tmp_path)), name="fix", store=store)
 
-    assert str(end.outcome) == "completed"
+    assert str(end.outcome) == f"completed: pushed {BRANCH} at {git(user, 'rev-parse', BRANCH)[:12]} to origin: {URL}"
     assert git(origin, "for-each-ref", "--format=%(refname:short)").split() == [BRANCH, "main"]
     assert (git(origin, "rev-parse", "main"), git(origin, "show", f"{BRANCH}:two.txt")) == (main, "right")
     assert git(origin, "rev-parse", BRANCH) == git(user, "rev-parse", BRANCH)
@@ -80,6 +81,7 @@ async def test_work_is_pushed_to_a_branch_of_its_own_with_title_and_body(tmp_pat
     assert "before: grep ended with 2; after: passed 3 times" in told
 
     again = await run_to_end(made(tmp_path, into=host(tmp_path)), name="fix", store=store)
+    assert str(again.outcome) == str(end.outcome)
     assert (len(again.steps), (tmp_path / "calls").read_text().count("END")) == (len(end.steps), 1)
 
 
@@ -101,7 +103,7 @@ async def test_killed_before_or_after_each_act_it_pushes_and_proposes_once(tmp_p
     end = await run_to_end(made(tmp_path, into=host(tmp_path), **one), name="fix", store=store)
 
     assert died
-    assert str(end.outcome) == "completed"
+    assert end.outcome.kind == "completed"
     assert (tmp_path / "pushes").read_text() == "pushed\n"
     assert (tmp_path / "calls").read_text().count("END") == 1
     assert git(origin, "show", f"{BRANCH}:one.txt") == "right"
@@ -122,7 +124,7 @@ async def test_nothing_that_others_have_pushed_is_overwritten(tmp_path: Path) ->
 
     git(origin, "branch", "-D", BRANCH)
     end = await run_to_end(made(tmp_path), name="fix", store=store)
-    assert str(end.outcome) == "completed"
+    assert end.outcome.kind == "completed"
     assert git(origin, "show", f"{BRANCH}:two.txt") == "right"
 
 
@@ -135,7 +137,7 @@ async def test_later_work_is_pushed_on_top_and_a_push_that_others_have_built_on_
     more: dict[str, Any] = {"wanted": features("one", "two", "three"), "amend": True}
     end = await run_to_end(made(tmp_path, into=host(tmp_path), **more), name="fix", store=store)
 
-    assert str(end.outcome) == "completed"
+    assert end.outcome.kind == "completed"
     assert git(origin, "rev-list", "--first-parent", f"{first}..{BRANCH}").count("\n") == 0
     assert git(origin, "show", f"{BRANCH}:three.txt") == "right"
     assert (tmp_path / "calls").read_text().count("END") == 1
@@ -161,7 +163,7 @@ async def test_work_after_a_pull_request_was_merged_gets_another_one(tmp_path: P
     more: dict[str, Any] = {"wanted": features("one", "two", "three"), "amend": True}
     end = await run_to_end(made(tmp_path, into=into, **more), name="fix", store=store)
 
-    assert str(end.outcome) == "completed"
+    assert end.outcome.kind == "completed"
     assert (tmp_path / "calls").read_text().count("END") == 1
 
 
@@ -170,7 +172,7 @@ async def test_what_a_remote_is_signed_in_with_is_not_shown(tmp_path: Path, sign
     user, _ = repositories(tmp_path)
     git(user, "remote", "set-url", "origin", f"http://{signed_in}127.0.0.1:9/x.git")
 
-    end = await run_to_end(made(tmp_path, into=PullRequest(limit_s=0.001)), name="fix", restart="temporary")
+    end = await run_to_end(made(tmp_path, into=PullRequest(limit_s=0.001, max_wait_s=0.0)), name="fix", restart="temporary")
 
     assert "remote 'origin'" in str(end.outcome)
     for secret in ("p@ss", "pa/ss", "my-token-77"):
@@ -196,7 +198,7 @@ async def test_an_address_that_has_changed_since_the_work_began_gets_nothing_unt
     assert git(origin, "for-each-ref", "--format=%(refname:short)") == "main"
 
     end = await run_to_end(made(tmp_path), name="fix", store=store, messages=[{"accept_remote": "origin"}])
-    assert str(end.outcome) == "completed"
+    assert end.outcome.kind == "completed"
     assert git(elsewhere, "show", f"{BRANCH}:two.txt") == "right"
 
 
@@ -211,12 +213,12 @@ async def test_an_agent_that_changes_the_address_during_its_turn_moves_nothing_t
 
     end = await run_to_end(made(tmp_path, redirect), name="fix")
 
-    assert str(end.outcome) == "completed"
+    assert end.outcome.kind == "completed"
     assert git(elsewhere, "for-each-ref", "--format=%(refname:short)") == "main"
     assert BRANCH in git(origin, "for-each-ref", "--format=%(refname:short)")
 
 
-async def test_a_remote_that_refuses_blocks_with_its_words_and_one_that_is_gone_is_a_failure(tmp_path: Path) -> None:
+async def test_a_remote_that_refuses_blocks_with_its_words_and_so_does_one_that_is_away_for_too_long(tmp_path: Path) -> None:
     _, origin = repositories(tmp_path)
     hook = origin / "hooks" / "pre-receive"
     hook.write_text("#!/bin/sh\necho 'no pushes on sundays' >&2\nexit 1\n")
@@ -228,9 +230,58 @@ async def test_a_remote_that_refuses_blocks_with_its_words_and_one_that_is_gone_
     assert "no pushes on sundays" in str(end.outcome)
 
     origin.rename(tmp_path / "gone.git")
-    end = await run_to_end(made(tmp_path), name="fix", store=store, restart="temporary")
-    assert str(end.outcome).startswith("failed")
-    assert "cannot be asked for branch" in str(end.outcome)
+    end = await run_to_end(made(tmp_path, into=PullRequest(max_wait_s=0.0)), name="fix", store=store)
+    assert str(end.outcome).startswith("blocked")
+    assert f"remote 'origin' ({origin}) cannot be asked for branch" in str(end.outcome)
+
+
+async def test_a_remote_that_is_away_for_a_while_is_waited_for_without_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, origin = repositories(tmp_path)
+    pauses: list[int] = []
+
+    def pause_s(failed: int) -> float:
+        pauses.append(failed)
+        if failed == 3:
+            (tmp_path / "away.git").rename(origin)
+        return 0.01
+
+    def deed(asked: Assignment, tree: Path) -> None:
+        writes_right(asked, tree)
+        if origin.exists():
+            origin.rename(tmp_path / "away.git")
+
+    monkeypatch.setattr("harnesses.coding.workplace.delivery.pause_s", pause_s)
+    store = MemoryStore()
+
+    end = await run_to_end(made(tmp_path, deed), name="fix", store=store)
+
+    assert (str(end.outcome.kind), end.outcome.attempt, pauses) == ("completed", 1, [1, 2, 3])
+    assert git(origin, "show", f"{BRANCH}:two.txt") == "right"
+    assert len([one for one in store.effects("fix") if one.key.startswith("push")]) == 1
+    (said,) = [one.getMessage() for one in caplog.records if "waits for its remote" in one.getMessage()]
+    assert str(origin) in said
+
+
+@pytest.mark.parametrize(
+    ("failed", "said"),
+    [
+        (True, "fatal: unable to access 'https://h/x/': Could not resolve host: h"),
+        (True, "fatal: unable to access 'https://h/x/': The requested URL returned error: 503"),
+        (True, "ssh: connect to host h port 22: Connection timed out\nfatal: Could not read from remote repository."),
+        (False, "remote: Invalid username or token.\nfatal: Authentication failed for 'https://h/x/'"),
+        (False, "git@h: Permission denied (publickey).\nfatal: Could not read from remote repository."),
+        (False, "remote: Repository not found.\nfatal: repository 'https://h/x/' not found"),
+        (False, "fatal: could not read Username for 'https://h': terminal prompts disabled"),
+    ],
+)
+def test_whether_waiting_can_help_is_told_from_what_git_wrote(failed: bool, said: str) -> None:
+    assert (not is_refusal(said)) is failed
+
+
+def test_the_pause_grows_to_a_minute() -> None:
+    assert [pause_s(failed) for failed in (1, 2, 3, 7, 1_000)] == [1.0, 2.0, 4.0, 60.0, 60.0]
 
 
 @pytest.mark.parametrize(
