@@ -96,6 +96,8 @@ class At:
     """Age in seconds from which its step is hung, by its last steps; None if that was not asked."""
     since_s: float | None = None
     """Wall time from which `age_s` counts."""
+    last_us: int = 0
+    """Time of the last thing that happened to it, a step or an event of its life, microseconds since 1970."""
 
 
 def look(reader: Roster, lives: Mapping[str, Live]) -> list[At]:
@@ -156,7 +158,10 @@ def has_unknown_effect(reader: Roster, name: str) -> bool:
 
 def _is_timed(record: HarnessRecord, live: Live | None) -> bool:
     """Return whether the times of a harness's last steps matter."""
-    if shown_status(record) != Status.RUNNING:
+    status = shown_status(record)
+    if status == INTERRUPTED:
+        return True  # when its program was last seen
+    if status != Status.RUNNING:
         return False
     return live is None or (live.doing is Doing.WORKING and live.timeout_s is None and live.age_s > LEAST_S)
 
@@ -176,15 +181,27 @@ def _at(
     until_us = int(record.event.get("due", 0) * 1e6) if status == Status.BACKING_OFF else 0
     words = "" if asks is None else _asked(asks, location)
     if status != Status.RUNNING:
-        word = activity(Facts(status, said))
-        return At(record, word, why, until_us=until_us, asks=asks, asks_in_words=words, parent=parent)
+        word, last_us = activity(Facts(status, said)), max([record.last_time_us, *(int(one * 1e6) for one in recent or ())])
+        return At(record, word, why, until_us=until_us, asks=asks, asks_in_words=words, parent=parent, last_us=last_us)
     now = now_s()
     since_s = now - live.age_s if live else max([record.last_time_us / 1e6, *(recent or ())[-1:]])
     age_s = live.age_s if live else max(now - since_s, 0.0)
     limit_s = None if recent is None else limit_of(None, recent)
     known = live.timeout_s if live and live.timeout_s is not None else limit_s
     word = activity(Facts(status, said, asks is not None, live, LEAST_S if known is None else known))
-    return At(record, word, why, live, age_s, asks=asks, asks_in_words=words, parent=parent, limit_s=limit_s, since_s=since_s)
+    return At(
+        record,
+        word,
+        why,
+        live,
+        age_s,
+        asks=asks,
+        asks_in_words=words,
+        parent=parent,
+        limit_s=limit_s,
+        since_s=since_s,
+        last_us=max(record.last_time_us, int(since_s * 1e6)),
+    )
 
 
 def _recent_steps(reader: Roster, records: Sequence[HarnessRecord]) -> Mapping[str, Sequence[float]]:

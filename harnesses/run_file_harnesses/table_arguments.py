@@ -273,5 +273,21 @@ def call(function: str, arguments: dict[str, Any] | None = None) -> Any:
         raise HarnessMisuse(f"function {function} failed: {type(error).__name__}: {error}; correct it") from error
 
 
+def check_arguments(make: Callable[..., object], arguments: Mapping[str, object], where: str, problems: TableProblems) -> None:
+    """Add a problem for each argument that is not of the type which the function says for it."""
+    try:
+        types = _parameters(make)
+    except (NameError, TypeError, ValueError):
+        return  # types that cannot be found say nothing
+    for key, value in arguments.items():
+        kind, _ = types.get(key, (None, False))
+        if kind is None or isinstance(value, kind if isinstance(kind, type) else ()):
+            continue
+        try:
+            reader_of(kind)(value, _join_key(where, key), problems)
+        except TypeError:
+            continue  # not a type of plain data
+
+
 FUNCTION = Kind(call, "function", reader_of(str))
 """A table with `function` and its `arguments`, for values that need Python code."""

@@ -45,6 +45,7 @@ from harnesses.run_file_harnesses.table_arguments import (
     Reader,
     TableProblems,
     attempt,
+    check_arguments,
     keys_of,
     make_from,
     read_arguments,
@@ -276,6 +277,18 @@ def strategy_options(value: object) -> tuple[str, ...] | None:
         return keys_of(load_object(function))
     name = table.get("name")
     return keys_of(STRATEGIES[name]) if isinstance(name, str) and name in STRATEGIES else None
+
+
+def check_option_types(value: object, options: Mapping[str, object]) -> None:
+    """Check the options of a strategy that a function of one's own makes by the types that it says.
+
+    Raises:
+        InvalidRequest: a value is of another type.
+    """
+    if isinstance(function := _strategy_table(value).get("function"), str) and callable(found := load_object(function)):
+        problems = TableProblems(SUBJECT)
+        check_arguments(found, options, "", problems)
+        problems.check()
 
 
 def read_strategy(value: object) -> Strategy:

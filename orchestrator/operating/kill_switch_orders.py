@@ -7,6 +7,7 @@ are in. The record in the store is only for later reference: a kill switch that 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from orchestrator.operating.store_writing import commit, user_name
 from orchestrator.status import which
 from orchestrator.store.file.server_copy import shown_place
 from orchestrator.store.places.store_location import switch_at
+from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.store.store_protocol import Remark
 from orchestrator.text.json_text import stamp
 from orchestrator.text.terminal_text import one_line
@@ -72,6 +74,8 @@ def turn(
     else:
         return SwitchTurned(target, on, before)
     if not changed:
+        if name is not None:
+            _check_known(store, name)
         return SwitchTurned(target, on, {}, warnings=tuple(_still_on(switch, on, target)))
     try:
         seq, warnings = _record(store, name or "", {"on": on, "reason": reason, "by": said["by"]})
@@ -91,6 +95,18 @@ def _put_on(switch: KillSwitch, target: str, said: Mapping[str, str]) -> None:
     except UsageError:
         if target not in which(switch):
             raise
+
+
+def _check_known(store: str, name: str) -> None:
+    """Raise `UnknownHarness` for a name that a readable store does not have: another switch is meant."""
+    if Path(store).exists():
+        try:
+            with closing(SqliteReader(store)) as reader:
+                reader.steps(name, limit=1)
+        except UnknownHarness:
+            raise
+        except OrchestratorError:
+            return
 
 
 def _record(store: str, name: str, body: Mapping[str, Any]) -> tuple[int | None, tuple[str, ...]]:

@@ -40,6 +40,7 @@ REMEDIES: dict[str, str] = {
     "PipelineInvalid": "Correct the stage, task or folder that the message names",
     "MemoryFailed": "Restore what was changed outside of the harness",
     "GitError": "Read what git said, in the message; correct the repository",
+    "RemoteUnreachable": "Wait: it is asked again; see that the network and the host are up",
     "ChatFailed": "Look at the agent's output in the log",
     "ValidationFailed": "Correct the validator; the work itself was not judged",
     "HealthCheckFailed": "Mend what the health check found",

@@ -89,6 +89,12 @@ class CcxtBroker:
         self._dialect = self._client.dialect
         self._unproven = unproven
         self._is_checked = False
+        if not (unproven or self._dialect.proven):
+            raise HarnessMisuse(
+                f"{self.name} is not tested: expected one of {', '.join(sorted(PROVEN))}; at other exchanges a stop may be "
+                "executed as a market order, and an order may not be found again; trade at one of those, or accept the "
+                "risk with unproven=True"
+            )
         if stops == "hold" and not self._client.lapses:
             raise HarnessMisuse(
                 f"{self.name}: stops: expected 'refuse', because a market order of unknown outcome is never certain there, "
@@ -354,12 +360,6 @@ class CcxtBroker:
         return VenueAccount(cash=exact(total.get(self._quote(symbols))), positions=positions)
 
     async def _get_ready(self) -> None:
-        if not (self._unproven or self._dialect.proven):
-            raise HarnessMisuse(
-                f"{self.name} is not tested: expected one of {', '.join(sorted(PROVEN))}; at other exchanges a stop may be "
-                "executed as a market order, and an order may not be found again; trade at one of those, or accept the "
-                "risk with unproven=True"
-            )
         try:
             await self._client.get_ready()
             if self._dialect.unified_only and not self._is_checked:

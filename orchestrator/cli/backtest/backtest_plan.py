@@ -9,8 +9,8 @@ began, the backtest does not start.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date, datetime, time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
@@ -26,6 +26,11 @@ from orchestrator.cli.run.run_file import RunFile, Table
 from orchestrator.errors import UsageError
 
 TRADING = "trading"
+_DATES: Mapping[str, Callable[[str], date | time]] = {
+    "date": date.fromisoformat,
+    "datetime": datetime.fromisoformat,
+    "time": time.fromisoformat,
+}
 
 
 @frozen(kw_only=True)
@@ -44,6 +49,8 @@ class Trial:
     end: datetime | None = None
     """The first slice after it; None for the end of the recording."""
     fold: int | None = None
+    dates: Mapping[str, str] = field(factory=dict[str, str])
+    """Which options are dates or times, by name: JSON knows only texts."""
     digest: str = ""
     """Of all that its result depends on."""
 
@@ -112,13 +119,15 @@ def table_of(trial: Trial, table: Table) -> Table:
 def trial_of(table: Table, options: Options, fold: Fold | None = None, *, is_test: bool = False) -> Trial:
     """Return the trial of a combination, over the whole recording or a part of it."""
     name, parts = table.config.name, [label(options)] if options else []
+    dates = {key: type(value).__name__ for key, value in options.items() if type(value).__name__ in _DATES}
     if fold is None:
-        return Trial(name=".".join([name, *parts]), harness=name, options=options)
+        return Trial(name=".".join([name, *parts]), harness=name, options=options, dates=dates)
     where = f"fold-{fold.number}{'-test' if is_test else ''}"
     return Trial(
         name=".".join([name, where, *parts]),
         harness=name,
         options=options,
+        dates=dates,
         begin=fold.begin,
         since=fold.test if is_test else None,
         end=fold.end if is_test else fold.test,
@@ -190,11 +199,18 @@ def read_plan(store: Path) -> Plan | None:
     """
     path = plan_of(store)
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Plan)
+        plan = msgspec.json.decode(path.read_bytes(), type=Plan)
+        return evolve(plan, trials={name: _with_dates(trial) for name, trial in plan.trials.items()})
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, KeyError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {error}; give another --store") from error
+
+
+def _with_dates(trial: Trial) -> Trial:
+    """Return a trial whose options that are dates or times are so again."""
+    dates = {key: _DATES[kind](str(trial.options[key])) for key, kind in trial.dates.items()}
+    return evolve(trial, options={**trial.options, **dates})
 
 
 def write_plan(store: Path, plan: Plan) -> None:

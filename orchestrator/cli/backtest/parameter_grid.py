@@ -15,7 +15,13 @@ from attrs import frozen
 
 from harnesses.errors import HarnessError, near
 from harnesses.features.errors import InvalidRequest
-from harnesses.run_file_harnesses.trading_table import SUBJECT, read_strategy, strategy_options, with_options
+from harnesses.run_file_harnesses.trading_table import (
+    SUBJECT,
+    check_option_types,
+    read_strategy,
+    strategy_options,
+    with_options,
+)
 from orchestrator.errors import UsageError
 from orchestrator.text.terminal_text import one_line
 
@@ -144,6 +150,7 @@ def fit(strategy: object, axes: Sequence[Axis], combinations: Sequence[Options],
     errors: list[tuple[Options, str]] = []
     for options in combinations:
         try:
+            check_option_types(strategy, options)
             read_strategy(with_options(strategy, options))
         except HarnessError as error:
             said = str(error).removeprefix(f"{InvalidRequest.kind}: ").removeprefix(f"{SUBJECT}: ")

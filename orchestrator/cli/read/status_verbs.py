@@ -167,7 +167,7 @@ def _lives(reader: SqliteReader, *, is_quiet: bool = False) -> Mapping[str, Live
 
 def _status_cells(at: At) -> tuple[str, ...]:
     record = at.record
-    time = (stamp_us(record.last_time_us) or "-")[:19].replace("T", " ")
+    time = (stamp_us(at.last_us) or "-")[:19].replace("T", " ")
     numbers = (str(record.attempt), str(record.current_step))
     status = _SHOWN.get(at.activity, at.activity).replace("_", " ")
     until = f"until {stamp_us(at.until_us) or '-'}"[:25].replace("T", " ") if at.until_us else ""

@@ -52,6 +52,8 @@ MISTAKES = {
     "steps three --limit x": "steps: --limit: expected a whole number from 0 up, got 'x'",
     "steps": "steps: NAME is missing; see `orchestrator steps --help`",
     "stats": "unknown verb 'stats'; did you mean status?; see `orchestrator --help`",
+    "why three": "unknown verb 'why'; did you mean analyze why?; see `orchestrator --help`",
+    "kill-switch off --harness thre": "no harness 'thre' in run.db: expected one of three, failing, saving, hostile",
     "--jsn": "unknown option --jsn; did you mean --json?; see `orchestrator --help`",
     "status --sto x": "status: unknown option --sto; did you mean --store?; see `orchestrator status --help`",
     "status x": "status: expected no further argument, got 'x'; see `orchestrator status --help`",

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from harnesses.trading import Strategy, cross_strategy
+from orchestrator.cli.backtest.backtest_plan import Plan, read_plan, trial_of, write_plan
 from orchestrator.cli.backtest.parameter_grid import Axis, combine, fit, label, parse_axes
 from orchestrator.cli.backtest.walk_forward import fold
 from orchestrator.errors import UsageError
@@ -84,11 +88,31 @@ def test_more_combinations_than_wanted_are_refused_with_their_number() -> None:
         ({"name": "cros"}, "fast=1", "expected the name of one .*did you mean 'cross'"),
         ({"function": "harnesses.trading:cross_strategi"}, "fast=1", "strategy: harnesses.trading has no 'cross_strategi'"),
         ({"function": "harnesses.trading:cross_strategy"}, "fsat=1", "did you mean 'fast'"),
+        ({"function": "harnesses.trading:cross_strategy"}, "fast=abc", "'abc' fits no .*fast: expected a whole number"),
+        ({"function": f"{__name__}:since"}, "begin=10", "10 fits no combination: .*begin: expected .*, was 10"),
     ],
 )
 def test_what_the_strategy_does_not_take_is_refused(strategy: object, text: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         fitting(strategy, text)
+
+
+def since(begin: date, untyped=None) -> Strategy:
+    """Make a strategy whose option is a date."""
+    return cross_strategy(fast=1, slow=2)
+
+
+def test_dates_are_dates_again_in_a_plan_that_is_read(tmp_path: Path) -> None:
+    found = fitting({"function": f"{__name__}:since"}, "begin=2025-01-31", "untyped=2025-01-31T10:00:00,07:32:00,x")
+    table: Any = SimpleNamespace(config=SimpleNamespace(name="a"))
+    trials = {one.name: one for one in (trial_of(table, options) for options in found.options)}
+
+    write_plan(tmp_path / "b.db", Plan("run.toml", "", trials))
+
+    plan = read_plan(tmp_path / "b.db")
+    assert plan is not None
+    assert {name: one.options for name, one in plan.trials.items()} == {name: one.options for name, one in trials.items()}
+    assert {type(one.options["begin"]) for one in plan.trials.values()} == {date}
 
 
 def test_combinations_that_the_strategy_refuses_are_left_out_and_told() -> None:
