@@ -142,6 +142,10 @@ def _fill_in(rest: Sequence[str], alone: Mapping[str, str]) -> Iterator[str]:
         yield f"{word}={alone[word]}" if word in alone and following.startswith("--") else word
 
 
+_ELSEWHERE = {"why": "; did you mean analyze why?"}
+"""The remedy for words that are no verbs, and part of one."""
+
+
 def _complaint(error: CycloptsError, verb: str) -> str:
     """Return in one line what is wrong with the arguments, and what to do."""
     more = f"see `orchestrator{verb and f' {verb}'} --help`"
@@ -149,7 +153,7 @@ def _complaint(error: CycloptsError, verb: str) -> str:
     match error:
         case UnknownCommandError():
             (word, *_) = error.unused_tokens or [verb]
-            return f"unknown verb {word[:_LONGEST]!r}{_question(word) or _near(word, NAMES)}; see `orchestrator --help`"
+            return f"unknown verb {word[:_LONGEST]!r}{_ELSEWHERE.get(word) or _near(word, NAMES)}; see `orchestrator --help`"
         case UnknownOptionError(token=token):
             known = [name for argument in error.argument_collection for name in argument.names]
             word = token.keyword or token.value
@@ -181,13 +185,6 @@ def value_name(argument: Argument) -> str:
     """Return what the help calls the value of an argument or an option."""
     choices = argument.get_choices()
     return argument.parameter.metavar or ("|".join(choices) if choices else argument.name.lstrip("-").upper())
-
-
-def _question(word: str) -> str:
-    """Return the command for a word that is a question of `analyze`; empty for any other."""
-    from orchestrator.cli.query.analyze_verb import QUESTION_WORDS  # only a mistake needs it
-
-    return f"; did you mean analyze {word}?" if word in QUESTION_WORDS else ""
 
 
 def _near(word: str, known: Iterable[str]) -> str:

@@ -37,7 +37,7 @@ _REPORT = ("summary", "timeline", "slow", "failures", "restarts", "throughput", 
 """What is in a report: every question about one run."""
 _ROWS = 20
 """Of each table, for people."""
-QUESTION_WORDS = (*_REPORT, "compare", "why", REPORT)
+_QUESTIONS = (*_REPORT, "compare", "why", REPORT)
 
 
 @frozen
@@ -110,10 +110,10 @@ def analyze(*words: Annotated[str, Parameter(metavar="RUN|QUESTION")], shape: Sh
     Args:
         words: the run, then the question and what it is about
     """
-    wanted = read_words(words, QUESTION_WORDS, common.location)
+    wanted = read_words(words, _QUESTIONS, common.location)
     wanted = evolve(wanted, runs=tuple(str(local_path(run)) for run in wanted.runs))
     _check(wanted, shape, as_json=common.json)
-    page = None if shape.html is None else page_target(shape.html, wanted.runs, QUESTION_WORDS)
+    page = None if shape.html is None else page_target(shape.html, wanted.runs, _QUESTIONS)
     if wanted.question == "why" and shape.pictures is None and shape.html is None and (answer := _why_of_store(wanted, shape)):
         print_all(_write_answers([answer], wanted, shape, as_json=common.json))
         return ExitCode.OK
