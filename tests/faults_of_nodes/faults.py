@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tests.faults_of_nodes.network_faults import NETWORK_FAULTS
 from tests.faults_of_nodes.node_faults import NODE_FAULTS
 from tests.faults_of_nodes.server_faults import SERVER_FAULTS
 from tests.faults_of_nodes.trial import Fault
 
-FAULTS: Mapping[str, Fault] = {fault.name: fault for fault in (*NODE_FAULTS, *SERVER_FAULTS)}
+FAULTS: Mapping[str, Fault] = {fault.name: fault for fault in (*NODE_FAULTS, *NETWORK_FAULTS, *SERVER_FAULTS)}
