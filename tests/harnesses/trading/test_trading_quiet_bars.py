@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -13,7 +15,9 @@ import trio
 from attrs import evolve
 
 from harnesses import Agent, AgentRun
+from harnesses.budgets.budget import Budget
 from harnesses.errors import HarnessMisuse
+from harnesses.runtime import LocalRuntime
 from harnesses.trading import Limits, PaperBroker, ReplayFeed, TradingHarness, cross_strategy, portfolio_strategy, rsi_strategy
 from harnesses.trading.account_model import bars_of
 from harnesses.trading.indicators import Ema
@@ -41,9 +45,11 @@ def recording(count: int = 400, symbols: Sequence[str] = ("A", "B"), *, wild: bo
             before, price = price, max(500, price + random.randint(-120, 121))
             low, high = min(before, price) - random.randrange(30), max(before, price) + random.randrange(30)
             close = price * 3 if wild and random.random() < 0.01 else price
-            cents = [Decimal(one).scaleb(-2) for one in (before, max(high, close), low, close)]
+            first, most, least, last = (Decimal(one).scaleb(-2) for one in (before, max(high, close), low, close))
             if not wild or random.random() < 0.9:
-                series[FIRST + timedelta(hours=number)] = Bar(*cents[:4], Decimal(random.randint(50, 900)), split)
+                series[FIRST + timedelta(hours=number)] = Bar(
+                    first, most, least, last, Decimal(random.randint(50, 900)), split
+                )
     return ReplayFeed(bars)
 
 
@@ -187,6 +193,16 @@ def test_an_error_of_the_strategy_comes_after_the_step_of_the_bars_before() -> N
         trio.run(harness.run)
 
     assert harness.state.time == FIRST + timedelta(hours=49)
+
+
+def test_under_a_budget_and_at_a_venue_with_a_file_each_bar_has_a_step(tmp_path: Path) -> None:
+    under_budget = TradingHarness(recording(60), PaperBroker(), now_and_then(100), period_s=0)
+    trio.run(under_budget.run, LocalRuntime("trading", budget=Budget(steps=1_000)))
+    with closing(PaperBroker(path=tmp_path / "venue")) as venue:
+        at_file = TradingHarness(recording(60), venue, now_and_then(100), period_s=0)
+        trio.run(at_file.run)
+
+    assert [len(one.step_history) for one in (under_budget, at_file)] == [61, 61]
 
 
 def test_bars_per_step_is_a_number() -> None:
