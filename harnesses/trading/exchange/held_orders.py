@@ -10,11 +10,12 @@ bars are kept, so that an order that is held again is compared with the bar that
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from decimal import Decimal
 
 from attrs import evolve
 
-from harnesses.trading.market.bars import MarketSlice
+from harnesses.trading.market.bars import Bar, MarketSlice
 from harnesses.trading.market.orders import ZERO, OrderReport, OrderStatus, PlacedOrder, Side, trailed
 
 
@@ -24,9 +25,10 @@ class HeldOrders:
     def __init__(self) -> None:
         self._open: dict[str, PlacedOrder] = {}
         self._ended: dict[str, tuple[OrderStatus, str]] = {}
-        self._market: MarketSlice | None = None
+        self._last: dict[str, tuple[datetime, Bar]] = {}
+        """The last bar of each symbol, whichever harness of the account has seen it."""
         self._moved: dict[str, Decimal] = {}
-        """Where stops that trail are after the last slice. That slice is compared with where they were before."""
+        """Where stops that trail are after the last bar. That bar is compared with where they were before."""
 
     def hold(self, placed: PlacedOrder) -> OrderReport:
         """Hold an order, with the units that it has now, unless it was dropped or refused; return its state."""
@@ -47,21 +49,24 @@ class HeldOrders:
 
     def observe(self, market: MarketSlice) -> tuple[PlacedOrder, ...]:
         """Take a slice; return the held orders that it reaches. The stop prices of the others follow it, if they trail."""
-        if self._market is not None and market.time > self._market.time:
-            self._open = {id: _with_stop(placed, self._moved.get(id)) for id, placed in self._open.items()}
-        self._market = market
-        self._moved = {id: moved for id, placed in self._open.items() if (moved := _after_bar(placed, market)) is not None}
-        return tuple(placed for placed in self._open.values() if self.is_reached(placed))
+        reached: list[PlacedOrder] = []
+        for id, placed in tuple(self._open.items()):
+            symbol = placed.order.symbol
+            if symbol not in market.bars:
+                continue
+            if symbol in self._last and market.time > self._last[symbol][0]:
+                self._open[id] = placed = _with_stop(placed, self._moved.pop(id, None))
+            if (moved := _after_bar(placed, market.time, market.bars[symbol])) is not None:
+                self._moved[id] = moved
+            if _is_reached(placed, market.time, market.bars[symbol]):
+                reached.append(placed)
+        self._last |= {symbol: (market.time, bar) for symbol, bar in market.bars.items()}
+        return tuple(reached)
 
     def is_reached(self, placed: PlacedOrder) -> bool:
-        """Return whether the last slice reaches an order that was decided before it."""
-        order, market = placed.order, self._market
-        if not order.units or market is None or order.symbol not in market.bars or market.time <= placed.decided:
-            return False
-        bar, stop, limit = market.bars[order.symbol], order.stop_price, order.limit_price
-        if order.side is Side.BUY:
-            return (stop is not None and bar.high >= stop) or (limit is not None and bar.low <= limit)
-        return (stop is not None and bar.low <= stop) or (limit is not None and bar.high >= limit)
+        """Return whether the last bar of its symbol reaches an order that was decided before it."""
+        last = self._last.get(placed.order.symbol)
+        return last is not None and _is_reached(placed, *last)
 
     def drop(self, client_id: str, why: str = "cancelled while it was held") -> OrderReport | None:
         """Drop an order for good; return its state, or None if it is not held."""
@@ -80,6 +85,7 @@ class HeldOrders:
     def release(self, client_id: str) -> None:
         """Forget an order that the exchange has now."""
         self._open.pop(client_id, None)
+        self._moved.pop(client_id, None)
 
     def reports(self, symbols: Sequence[str]) -> list[OrderReport]:
         """Return the held orders in these symbols."""
@@ -90,10 +96,20 @@ class HeldOrders:
         return evolve(_report(placed), stop_price=stop)
 
 
-def _after_bar(placed: PlacedOrder, market: MarketSlice) -> Decimal | None:
-    """Return where the stop price of an order is after a slice; None if it does not trail."""
-    order, bar = placed.order, market.bars.get(placed.order.symbol)
-    if order.trail is None or order.stop_price is None or bar is None or not order.units or market.time <= placed.decided:
+def _is_reached(placed: PlacedOrder, time: datetime, bar: Bar) -> bool:
+    order = placed.order
+    if not order.units or time <= placed.decided:
+        return False
+    stop, limit = order.stop_price, order.limit_price
+    if order.side is Side.BUY:
+        return (stop is not None and bar.high >= stop) or (limit is not None and bar.low <= limit)
+    return (stop is not None and bar.low <= stop) or (limit is not None and bar.high >= limit)
+
+
+def _after_bar(placed: PlacedOrder, time: datetime, bar: Bar) -> Decimal | None:
+    """Return where the stop price of an order is after a bar; None if it does not trail."""
+    order = placed.order
+    if order.trail is None or order.stop_price is None or not order.units or time <= placed.decided:
         return None
     return trailed(order.stop_price, order.trail, order.side, high=bar.high, low=bar.low)
 
