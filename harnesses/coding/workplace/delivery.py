@@ -111,11 +111,12 @@ class Delivery:
         while True:
             try:
                 await self.remote.tip(branch)
-                await once(key, self._push, *arguments, idempotent=True)
-            except Waiting:
-                # It has certainly not happened; a person's message may be heard before it is tried again.
-                await settle(key, _not_done)
-                raise
+                try:
+                    await once(key, self._push, *arguments, idempotent=True)
+                except Waiting:
+                    # It has certainly not happened; a person's message may be heard before it is tried again.
+                    await settle(key, _not_done)
+                    raise
             except RemoteUnreachable as error:
                 failed += 1
                 if trio.current_time() - since > self.asked.max_wait_s:

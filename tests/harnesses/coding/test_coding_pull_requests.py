@@ -235,6 +235,23 @@ async def test_a_remote_that_refuses_blocks_with_its_words_and_so_does_one_that_
     assert f"remote 'origin' ({origin}) cannot be asked for branch" in str(end.outcome)
 
 
+async def test_a_remote_that_refuses_to_be_asked_blocks_before_a_push_was_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, origin = repositories(tmp_path)
+    monkeypatch.setattr("harnesses.coding.remotes.is_refusal", lambda said: True)
+
+    def deed(asked: Assignment, tree: Path) -> None:
+        writes_right(asked, tree)
+        if origin.exists():
+            origin.rename(tmp_path / "gone.git")
+
+    end = await run_to_end(made(tmp_path, deed), name="fix", store=MemoryStore())
+
+    assert str(end.outcome).startswith("blocked")
+    assert "see that git can sign in without asking" in str(end.outcome)
+
+
 async def test_a_remote_that_is_away_for_a_while_is_waited_for_without_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
