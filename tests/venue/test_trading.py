@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 
 import msgspec
@@ -12,7 +12,7 @@ import pytest
 import trio
 from attrs import evolve
 
-from harnesses.trading import TradingHarness
+from harnesses.trading import Book, SharedAccount, TradingHarness
 from harnesses.trading.exchange.ccxt_broker import CcxtBroker
 from harnesses.trading.exchange.ccxt_client import CcxtOptions
 from orchestrator import Orchestrator
@@ -98,7 +98,7 @@ async def test_harnesses_on_one_account_that_are_killed_have_each_its_own_fills_
     before = venue.books()["balances"]
     start = datetime.now(UTC) - timedelta(minutes=SLICES + 1)
     program = ["-m", "tests.venue.trading", tmp_path / "run.db", f"--venue={venue.url}", "--members=2", "--longest=1"]
-    arguments = [f"--start={start.isoformat()}", f"--slices={SLICES}", "--kills=6", "--seed=2"]
+    arguments = [f"--start={start.isoformat()}", f"--slices={SLICES}", "--kills=4", "--seed=2"]
 
     zygote.preload("ccxt")
     start_program = partial(zygote.run_python, *program, *arguments, capture_output=True, cwd=ROOT, timeout=100)
@@ -107,14 +107,17 @@ async def test_harnesses_on_one_account_that_are_killed_have_each_its_own_fills_
     says = msgspec.json.decode(done.stdout, type=Known)
     venue.control("calm")
     await closed(venue)
-    after = venue.books()["balances"]
+    account = SharedAccount("main", CcxtBroker("binance", options), path=tmp_path / "run.account")
+    await account.advance([BTC, ETH])
+    members, after = account.books().members, venue.books()["balances"]
     assert says.kills > 2
     at_the_venue = sorted(order[0] for order in venue.control("orders"))
     assert at_the_venue == sorted(set(at_the_venue)) == list(says.taken)
-    assert len(says.shares) == 2
-    assert all(book.turnover > 0 for book in says.shares.values())
-    spent = {name: SHARE - book.cash for name, book in says.shares.items()}
-    assert sum(spent.values()) == Decimal(before["USDT"]) - Decimal(after["USDT"])
+    for name, known_book in says.shares.items():
+        since = account.ledger.fills(name, {symbol: known_book.last_fill.get(symbol) for symbol in (BTC, ETH)})
+        assert reduce(Book.after, since, known_book) == members[name]
+    assert [book.turnover > 0 for book in members.values()] == [True, True]
+    assert sum(SHARE - book.cash for book in members.values()) == Decimal(before["USDT"]) - Decimal(after["USDT"])
     for asset, symbol in (("BTC", BTC), ("ETH", ETH)):
-        held = sum((book.units(symbol) for book in says.shares.values()), Decimal(0))
+        held = sum((book.units(symbol) for book in members.values()), Decimal(0))
         assert held == Decimal(after[asset]) - Decimal(before[asset])

@@ -108,7 +108,7 @@ def known(harness: TradingHarness) -> Known:
     return Known(book, tuple(sorted({one.client_id for step in harness.step_history for one in step.output.reports})))
 
 
-async def live(store: Path, harnesses: Mapping[str, TradingHarness], account: SharedAccount | None) -> None:
+async def live(store: Path, harnesses: Mapping[str, TradingHarness]) -> None:
     """Run them to their ends."""
     async with Orchestrator(store, intensity=10**6, backoff=Backoff(base_s=0.01, cap_s=0.5), handle_signals=False) as running:
         for handle in [running.start(harness, name=name) for name, harness in harnesses.items()]:
@@ -116,8 +116,6 @@ async def live(store: Path, harnesses: Mapping[str, TradingHarness], account: Sh
             assert outcome.kind is OutcomeKind.COMPLETED, str(outcome)
     told = [known(harness) for harness in harnesses.values()]
     shares = {name: one.book for name, one in zip(harnesses, told, strict=True)}
-    if account is not None:
-        assert shares == dict(account.books().members), "each knows its sub-book"
     taken = tuple(sorted(id for one in told for id in one.taken))
     store.with_suffix(".json").write_bytes(msgspec.json.encode(Known(told[0].book, taken, shares=shares)))
 
@@ -163,22 +161,22 @@ def _killed(pid: int, after_s: float) -> bool:
     return True
 
 
-def _harnesses(options: argparse.Namespace) -> tuple[dict[str, TradingHarness], SharedAccount | None]:
+def _harnesses(options: argparse.Namespace) -> dict[str, TradingHarness]:
     reached, parts = reach(options.venue, 4), (options.start, options.slices, options.exchange, options.venue)
     if options.members == 1:
-        return {"live": make(reached, *parts)}, None
+        return {"live": make(reached, *parts)}
     broker = CcxtBroker(options.exchange, in_dialect(reached, options.exchange, options.venue))
     account = SharedAccount("main", broker, path=options.store.with_suffix(".account"))
     names = [f"member-{number}" for number in range(options.members)]
     cash = Decimal(SHARE)
-    return {name: make(reached, *parts, share=lambda _, of=name: account.share(of, cash)) for name in names}, account
+    return {name: make(reached, *parts, share=lambda _, of=name: account.share(of, cash)) for name in names}
 
 
 def _be(options: argparse.Namespace) -> None:
     """Be the program, to its end."""
     code = 1
     try:
-        trio.run(live, options.store, *_harnesses(options))
+        trio.run(live, options.store, _harnesses(options))
         code = 0
     finally:
         sys.stderr.flush()

@@ -206,6 +206,20 @@ async def test_splits_change_every_sub_book_once(autojump_clock):
     assert account.books().differences(await held(account)) == ()
 
 
+async def test_an_exit_belongs_to_the_harness_of_its_entry(autojump_clock):
+    account = SharedAccount("main", PaperBroker(CASH))
+    entry = order(Side.BUY, 2, stop_loss=Decimal(95), take_profit=Decimal(110))
+    alpha = TradingHarness(feed([100, 101, 120]), account.share("alpha", Decimal(500)), plan(d0=[entry]))
+    beta = TradingHarness(feed([100, 101, 120]), account.share("beta", Decimal(500)), plan(d0=[order(Side.BUY, 1)]))
+
+    await run_all(alpha=alpha, beta=beta)
+
+    assert units(account) == {"alpha": {}, "beta": {"A": 1}}
+    assert alpha.state.cash > 500
+    assert account.books().members == {"alpha": alpha.state.book, "beta": beta.state.book}
+    assert account.books().differences(await held(account)) == ()
+
+
 class Dying(PaperBroker):
     """Takes an order, and once its answer is lost."""
 
