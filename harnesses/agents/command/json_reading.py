@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from harnesses.agents.command.agent_output import SHOWN, EventList, ReadEvent, Reply
 from harnesses.agents.command.output_json import parsed, string
-from harnesses.budgets.usage import UNUSED
+from harnesses.budgets.usage import UNUSED, Usage
 from harnesses.features.agent_text import kept_part
 
 CUT_OFF = "the output ended before the turn was completed"
@@ -27,7 +27,7 @@ class JsonReading:
         self.session: str | None = None
         self.model = ""
         self.message = ""
-        self.used = UNUSED
+        self.used: Usage = UNUSED
         self.ended = False
         """Whether the program said that the turn has ended; if it did not, the turn was cut off."""
         self.error: str | None = None
