@@ -48,19 +48,23 @@ class HeldOrders:
         return client_id in self._ended
 
     def observe(self, market: MarketSlice) -> tuple[PlacedOrder, ...]:
-        """Take a slice; return the held orders that it reaches. The stop prices of the others follow it, if they trail."""
-        reached: list[PlacedOrder] = []
+        """Take a slice; return the held orders that it reaches. The stop prices of the others follow it, if they trail.
+
+        A bar that is older than the last one of its symbol is passed over.
+        """
+        time, last, reached = market.time, self._last, list[PlacedOrder]()
+        bars = {symbol: bar for symbol, bar in market.bars.items() if symbol not in last or time >= last[symbol][0]}
         for id, placed in tuple(self._open.items()):
             symbol = placed.order.symbol
-            if symbol not in market.bars:
+            if symbol not in bars:
                 continue
-            if symbol in self._last and market.time > self._last[symbol][0]:
+            if symbol in last and time > last[symbol][0]:
                 self._open[id] = placed = _with_stop(placed, self._moved.pop(id, None))
-            if (moved := _after_bar(placed, market.time, market.bars[symbol])) is not None:
+            if (moved := _after_bar(placed, time, bars[symbol])) is not None:
                 self._moved[id] = moved
-            if _is_reached(placed, market.time, market.bars[symbol]):
+            if _is_reached(placed, time, bars[symbol]):
                 reached.append(placed)
-        self._last |= {symbol: (market.time, bar) for symbol, bar in market.bars.items()}
+        last |= {symbol: (time, bar) for symbol, bar in bars.items()}
         return tuple(reached)
 
     def is_reached(self, placed: PlacedOrder) -> bool:

@@ -70,14 +70,15 @@ def test_a_held_stop_trails_and_goes_on_where_it_was_reported() -> None:
     assert [one.client_id for one in second.observe(shown(3, (106, 106, 105, 105)))] == ["a"]
 
 
-def test_a_held_stop_trails_also_where_another_harness_of_the_account_sees_other_symbols() -> None:
+def test_a_held_stop_trails_also_where_another_harness_of_the_account_sees_other_symbols_or_older_bars() -> None:
     held, placed = HeldOrders(), PlacedOrder("a", STOP, Source.STRATEGY, FIRST)
     held.hold(placed)
-    for symbol, day, prices in (("A", 1, RISE), ("B", 1, RISE), ("B", 0, RISE)):
-        held.observe(MarketSlice(FIRST + timedelta(day), {symbol: Bar(*map(Decimal, prices), Decimal(1))}))
+    for symbol, day, prices in (("A", 2, RISE), ("B", 2, RISE), ("B", 1, RISE), ("A", 1, (100, 100, 90, 90))):
+        bar = Bar(*map(Decimal, prices), Decimal(1))
+        assert held.observe(MarketSlice(FIRST + timedelta(day), {symbol: bar})) == ()
 
     assert [one.stop_price for one in held.reports(["A"])] == [105]
-    after = MarketSlice(FIRST + timedelta(2), {"A": Bar(*map(Decimal, (106, 106, 105, 105)), Decimal(1))})
+    after = MarketSlice(FIRST + timedelta(3), {"A": Bar(*map(Decimal, (106, 106, 105, 105)), Decimal(1))})
     assert [one.client_id for one in held.observe(after)] == ["a"]
 
 
