@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import Literal
 
 from tests.faults_of_nodes.node_faults import UNFENCED
-from tests.faults_of_nodes.trial import Fault, Trial
+from tests.faults_of_nodes.trial import Fault, Mutant, Trial, altered
 from tests.orchestrator.store.postgres.cut_off import Proxy
 
 
@@ -34,7 +34,25 @@ def _cut_off(what: Literal["both", "requests", "answers"]) -> Callable[[Trial], 
     return run
 
 
+def commit_in_doubt(trial: Trial) -> None:
+    """The connection breaks when a commit is made and its answer is under way, again and again."""
+    with ExitStack() as stack:
+        proxy = Proxy(trial.server.port)
+        stack.callback(proxy.end)
+        trial.start_pair(url=trial.nodes.url.replace(str(trial.server.port), str(proxy.port)))
+        for _ in range(5):
+            proxy.lose(b'{"intent"', "answer")  # the kinds of its rows: the name of the function is sent a few times only
+            trial.wait_until(lambda: proxy.has_lost, "an answer is lost")
+            trial.nodes.wait_for_steps()
+        trial.assert_whole()
+
+
+UNCOUNTED = Mutant(
+    "commits are not counted",
+    sql=altered("commit_rows", "found.commits = number", "false").replace("found.commits <> number - 1 OR", ""),
+)
 NETWORK_FAULTS = (
+    Fault("commit-in-doubt", commit_in_doubt, (UNCOUNTED,)),
     Fault("cut-off", _cut_off("both"), (UNFENCED,)),
     Fault("requests-lost", _cut_off("requests"), (UNFENCED,)),
     Fault("answers-lost", _cut_off("answers"), (UNFENCED,)),

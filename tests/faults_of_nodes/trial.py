@@ -28,6 +28,9 @@ _LATE = """
 SELECT seq, kind, epoch FROM (SELECT *, max(epoch) OVER (PARTITION BY harness ORDER BY seq) AS newest FROM records) AS r
 WHERE epoch > 0 AND epoch < newest
 """
+_AGAIN = """
+SELECT harness, step FROM records WHERE kind = 'intent' GROUP BY harness, epoch, attempt, step, body HAVING count(*) > 1
+"""
 _PATIENCE_S = 40.0
 _MUTANT_PATIENCE_S = 12.0
 
@@ -199,6 +202,7 @@ class Trial:
         seqs = [record.seq for record in store.records(limit=10_000_000)]
         assert seqs == list(range(1, len(seqs) + 1)), "seq has a gap"
         assert (late := store.rows(_LATE)) == [], f"a former owner has written: {late}"
+        assert (again := store.rows(_AGAIN)) == [], f"an intent is recorded twice: {again}"
         self.nodes.assert_whole()
         for name in NAMES:  # the nodes go on: what is read later is newer
             acks = self.lines("ack")[name]
