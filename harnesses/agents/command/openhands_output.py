@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import evolve
 
-from harnesses.agents.command.agent_output import SHOWN, Reply
+from harnesses.agents.command.agent_output import Reply
 from harnesses.agents.command.json_reading import JsonReading
 from harnesses.agents.command.output_json import as_text, inner, objects_in, string
 from harnesses.features.feature_record import MAX_TEXT
@@ -31,24 +31,27 @@ class OpenHandsReading(JsonReading):
     def __init__(self) -> None:
         super().__init__()
         self._lines: list[str] | None = None
+        self._length = 0
         self._worked = False
 
     def line(self, text: str) -> str:
         """Take in one line; an event is read with its last one."""
         if text.strip() == _MARK:
             self.told.begin_line()
-            self._lines = []
+            self._lines, self._length = [], 0
             return ""
         if self._lines is None:
             if found := _SESSION.search(_COLOUR.sub("", text)):
                 self.session = found[1]
             return super().line(text)
         self.told.begin_line()
-        self._lines.append(text)
+        self._length += len(text)
+        if self._length <= _MOST:
+            self._lines.append(text)
         if text.rstrip() != "}":
             return ""
         lines, self._lines = self._lines, None
-        return super().line("\n".join(lines)) if sum(map(len, lines)) <= _MOST else "[event] too long to read"[:SHOWN]
+        return super().line("\n".join(lines)) if self._length <= _MOST else "[event] too long to read"
 
     def take(self, kind: str, event: Mapping[str, Any], text: str) -> str:
         kind = string(event, "kind")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from decimal import Decimal
 from typing import Any
 
@@ -352,3 +353,17 @@ def test_refused_permissions_and_what_codex_did_are_in_the_log() -> None:
     told = line(type="mcp_tool_call", server="docs", tool="search", arguments={"q": "h11"})
     assert told == '[mcp_tool_call] docs.search {"q": "h11"}'
     assert line(type="web_search", query="h11 state") == "[web_search] h11 state"
+
+
+def test_an_event_of_openhands_that_does_not_end_is_not_kept() -> None:
+    reading = OpenHandsReading()
+    reading.line("--JSON Event--")
+    tracemalloc.start()
+    try:
+        for number in range(4_000):
+            reading.line(f"{number:>1000}")
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert reading.line("}") == "[event] too long to read"
+    assert kept < 1_000_000
