@@ -20,6 +20,7 @@ from harnesses.data.large_values import FILE, ReadFile, StoredText, as_stored_fi
 from harnesses.data.record_size import check_not_marked
 from harnesses.data.values import detach, explain
 from harnesses.effects.approval import Action, Grant
+from harnesses.effects.same_arguments import is_same
 from harnesses.errors import (
     EffectFailed,
     EffectInterrupted,
@@ -231,7 +232,7 @@ class Entry:
                 f"got {now:.200}; pass values that are not mutated"
             )
 
-    def check_same(self, arguments: str) -> None:
+    def check_same(self, arguments: str, args: tuple[Any, ...]) -> None:
         """Check that an effect is resumed with the same arguments. One that was not done may have others.
 
         Raises:
@@ -242,7 +243,7 @@ class Entry:
             raise HarnessMisuse(
                 f"effect {self.key!r} is under way: expected one call at a time, got a second; give each a key of its own"
             )
-        if self.arguments == arguments or _decode(self.arguments) == _decode(arguments):
+        if is_same(self.arguments, arguments, args):
             return
         if self.outcome is EffectOutcome.NOT_DONE:
             self.arguments, self.seen = arguments, None

@@ -260,7 +260,7 @@ class Effects:
         call = EffectCall(journal, entry, args, reconcile, decode, self._most, keeps, of_agent, verbatim)
         waits = not (idempotent and of_agent) or (charge is not None and charge.is_limited)
         if known is not None:
-            entry.check_same(arguments)
+            entry.check_same(arguments, args)
             with _at_work(entry, journal, **flags):
                 done = await call.resume()
             if done:

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from dataclasses import field as datafield
 from decimal import Decimal
 from functools import partial
 from typing import Any
 
 import pytest
 import trio
-from attrs import frozen
+from attrs import field, frozen
 
 from harnesses import Control, Ending, HarnessMisuse, LocalRuntime, StepTimeout, Unstorable
 from harnesses.effects import once
@@ -406,6 +408,56 @@ async def test_arguments_that_are_the_same_on_disk_are_the_same(first: Any, agai
     life = notes.next_life()
 
     assert await life.effects.once(life, "buy", failing(AssertionError()), (again,)) == 1
+
+
+@frozen
+class Bought:
+    """An argument's class, as an earlier version of a program had it."""
+
+    units: int
+    fill: Fill
+
+
+@frozen
+class BoughtNow:
+    """The same with fields that came later."""
+
+    units: int
+    fill: FillNow
+    at: str = "once"
+    notes: tuple[str, ...] = field(factory=tuple[str, ...])
+
+
+@dataclass(frozen=True)
+class FillNow:
+    price: Decimal
+    fee: Decimal | None = None
+    tags: list[str] = datafield(default_factory=list[str])
+
+
+@pytest.mark.parametrize(
+    ("now", "is_same"),
+    [
+        (BoughtNow(7, FillNow(Decimal("1.1"))), True),
+        (BoughtNow(8, FillNow(Decimal("1.1"))), False),
+        (BoughtNow(7, FillNow(Decimal("1.2"))), False),
+        (BoughtNow(7, FillNow(Decimal("1.1")), at="any time"), False),
+        (BoughtNow(7, FillNow(Decimal("1.1"), fee=Decimal(0))), False),
+        (BoughtNow(7, FillNow(Decimal("1.1"), tags=["a"])), False),
+        (BoughtNow(7, FillNow(Decimal("1.1")), notes=("a",)), False),
+        (Fill(Decimal("1.1")), False),
+    ],
+)
+async def test_a_field_that_the_class_of_an_argument_has_got_since_counts_as_its_default(
+    now: Any, is_same: bool, autojump_clock: Any
+) -> None:
+    """G5, G10: a program that was upgraded goes on with an effect that the earlier one had begun."""
+    notes = Notes()
+    await notes.effects.once(notes, "buy", lambda *given: 1, (7, Bought(7, Fill(Decimal("1.1")))))
+    life = notes.next_life()
+
+    with nullcontext() if is_same else pytest.raises(HarnessMisuse, match="begun in this step with other arguments"):
+        assert await life.effects.once(life, "buy", failing(AssertionError()), (7, now)) == 1
 
 
 async def test_sets_are_written_in_the_same_order_in_every_process(autojump_clock: Any) -> None:
