@@ -34,6 +34,9 @@ _MORE_S = 15.0
 """Seconds that a node has to end, beyond those that its harnesses have."""
 _LABEL = 0.001
 """How much of the resource of Ray that a label names a node takes: its machine has it, or has not."""
+_LOOPBACK = "127.0.0.1"
+_LOOPBACK_ONLY = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""Ray's variable, read when it is imported: with 0, a cluster listens on loopback addresses alone, elsewhere on all."""
 _THREADS = 4
 """Calls that a node answers at once: one of them waits for its end."""
 
@@ -90,7 +93,7 @@ async def run_on_ray(
         "max_concurrency": _THREADS,
         "scheduling_strategy": "SPREAD",
     }
-    ray, room = _ray(), " and ".join([f"{cpus:g} cpus", *(f"resource {label}" for label in labels)])
+    ray, room = _ray(address), " and ".join([f"{cpus:g} cpus", *(f"resource {label}" for label in labels)])
     placing = _Placing(ray, room, drain_s, trio.Event() if drain is None else drain)
     failure: Exception | None = None
     if address == "local":  # it ends with the thread that makes it (PR_SET_PDEATHSIG), so not in one that Trio may end
@@ -119,7 +122,9 @@ def _load(reference: str) -> tuple[Fleet, Mapping[str, Any]]:
     return load_fleet(reference), {}
 
 
-def _ray() -> Any:
+def _ray(address: str) -> Any:
+    if address == "local":
+        os.environ.setdefault(_LOOPBACK_ONLY, "0")
     try:
         return load_extra("ray", "ray", "placing nodes on a cluster")
     except NotReady as error:
@@ -131,7 +136,7 @@ def _connect(ray: Any, address: str) -> bool:
     if ray.is_initialized():
         return False
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # of a cluster that is made: nothing is reported to Ray's makers
-    options: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
+    options: dict[str, Any] = {"include_dashboard": False, "_node_ip_address": _LOOPBACK} if address == "local" else {}
     try:
         ray.init(address=address, logging_level=logging.ERROR, **options)
     except Exception as error:  # each release of Ray has classes of its own for it

@@ -173,3 +173,35 @@ def test_when_the_head_is_killed_harnesses_go_on_elsewhere(nodes: Nodes, command
                 os.kill(process, signal.SIGKILL)
     nodes.wait_for_steps()
     nodes.assert_whole()
+
+
+_LOCAL = """
+import socket
+from orchestrator.nodes import run_on_ray
+
+ray = run_on_ray._ray("local")
+run_on_ray._connect(ray, "local")
+try:
+    ports = [ray.nodes()[0]["NodeManagerPort"], int(ray.get_runtime_context().gcs_address.rpartition(":")[2])]
+    for port in ports:
+        socket.create_connection(("127.0.0.1", port), 5).close()
+        try:
+            socket.create_connection(("127.0.0.2", port), 5).close()
+        except ConnectionRefusedError:
+            print("refused")
+finally:
+    ray.shutdown()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has further loopback addresses")
+def test_a_cluster_of_this_machine_alone_cannot_be_reached_from_others() -> None:
+    folder = tempfile.mkdtemp(prefix="ray-")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")} | {"RAY_TMPDIR": folder}
+    try:
+        ran = subprocess.run(
+            [sys.executable, "-c", _LOCAL], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    assert ran.stdout.split() == ["refused", "refused"], ran.stderr[-2000:]
