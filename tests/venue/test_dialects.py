@@ -10,6 +10,7 @@ from string import ascii_letters, digits
 import pytest
 import trio
 from attrs import evolve
+from trio.testing import wait_all_tasks_blocked
 
 from harnesses.errors import HarnessMisuse
 from harnesses.trading.exchange import ccxt_broker
@@ -18,7 +19,16 @@ from harnesses.trading.exchange.ccxt_client import CcxtClient, CcxtOptions
 from harnesses.trading.exchange.exchange_dialects import dialect_of, lacks, missing
 from harnesses.trading.market.bars import Bar, MarketSlice
 from harnesses.trading.market.broker import BrokerUnavailable, OrderRefused
-from harnesses.trading.market.orders import AT_ONCE, OrderKind, OrderStatus, PlacedOrder, Side, TimeInForce, exit_of
+from harnesses.trading.market.orders import (
+    AT_ONCE,
+    OrderKind,
+    OrderReport,
+    OrderStatus,
+    PlacedOrder,
+    Side,
+    TimeInForce,
+    exit_of,
+)
 
 from .hostility import Hostility
 from .ordering import BTC, ETH, MOMENT, placed
@@ -325,6 +335,29 @@ async def test_the_exit_of_an_entry_that_was_cancelled_while_it_was_held_is_not_
 
     assert (before and before.status, after and after.status) == (OrderStatus.OPEN, OrderStatus.CANCELLED)
     assert await broker.open_orders([BTC]) == []
+
+
+async def test_a_held_stop_is_sent_once_and_not_cancelled_meanwhile_where_harnesses_share_the_account(
+    options: CcxtOptions, venue: RunningVenue
+) -> None:
+    broker = CcxtBroker("okx", in_dialect(options, "okx", venue.url), stops="hold")
+    stop = evolve(placed("stop", Side.SELL, kind=OrderKind.STOP, stop="45000.00"), client_id=broker.shape_id("stop"))
+    await broker.submit(stop)
+    cancelled: list[OrderReport | None] = []
+
+    async def cancel() -> None:
+        cancelled.append(await broker.cancel(stop.client_id, BTC))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(broker.observe, bars(1, "44999"))
+        nursery.start_soon(broker.find, stop)
+        await wait_all_tasks_blocked()
+        nursery.start_soon(cancel)
+    await closed(venue)
+
+    assert [one[0] for one in venue.control("orders")] == [stop.client_id]
+    assert [one and one.status for one in cancelled] == [OrderStatus.FILLED]
 
 
 @pytest.mark.parametrize("reason", ["rate", "clock"])

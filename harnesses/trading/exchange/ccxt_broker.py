@@ -101,6 +101,8 @@ class CcxtBroker:
                 "was 'hold'; trade at one of the tested exchanges"
             )
         self._held = HeldOrders() if stops == "hold" else None
+        self._deciding = trio.Lock()
+        """Of what becomes of held orders: harnesses that share the account see the same bars at the same time."""
         self.lacks: Sequence[str] = ()
         """What cannot be had at this exchange, a line for each; known once it is connected."""
         self._max_wait_s = max_wait_s
@@ -138,7 +140,9 @@ class CcxtBroker:
         await trio.lowlevel.checkpoint()
         if self._held is not None:
             for placed in self._held.observe(market):
-                await self._release(placed)
+                async with self._deciding:
+                    if self._held.is_open(placed.client_id):
+                        await self._release(placed)
 
     async def submit(self, placed: PlacedOrder) -> OrderReport:
         await self._get_ready()
@@ -198,8 +202,14 @@ class CcxtBroker:
 
     async def cancel(self, client_id: str, symbol: str) -> OrderReport | None:
         await self._get_ready()
-        if self._held is not None and (report := self._held.drop(client_id)) is not None:
-            return report
+        if self._held is not None:
+            async with self._deciding:
+                if (report := self._held.drop(client_id)) is not None:
+                    return report
+        return await self._cancel(client_id, symbol)
+
+    async def _cancel(self, client_id: str, symbol: str) -> OrderReport | None:
+        """Cancel an order that is not held."""
         failed: CallFailed | None = None
         try:
             venue_id, params = await self._cancel_key(client_id, symbol)
@@ -224,9 +234,10 @@ class CcxtBroker:
 
     async def find(self, placed: PlacedOrder) -> OrderReport | None:
         await self._get_ready()
-        found = await self._query(placed.client_id, placed.order.symbol, placed)
         if self._is_held(placed):
-            return found or await self._find_held(placed)
+            async with self._deciding:
+                return await self._query(placed.client_id, placed.order.symbol, placed) or await self._find_held(placed)
+        found = await self._query(placed.client_id, placed.order.symbol, placed)
         if found is not None:
             return found
         if not self._client.lapses:
@@ -294,9 +305,10 @@ class CcxtBroker:
 
         An exchange may have taken its fee from what was bought.
         """
+        assert self._held is not None, "it is held"
         symbol, units = placed.order.symbol, placed.order.units
         if not placed.entry_ended:
-            entry = await self.cancel(placed.entry_id, symbol)
+            entry = self._held.drop(placed.entry_id) or await self._cancel(placed.entry_id, symbol)
             units = units if entry is None else entry.filled
         market = self._client.markets[symbol]
         balance = await self._certainly("account", "fetch_balance")

@@ -43,6 +43,10 @@ class HeldOrders:
         """Return whether an order is held, or was until it was dropped or refused."""
         return client_id in self._open or client_id in self._ended
 
+    def is_open(self, client_id: str) -> bool:
+        """Return whether an order is held now."""
+        return client_id in self._open
+
     def has_ended(self, client_id: str) -> bool:
         """Return whether an order was dropped or refused while it was held."""
         return client_id in self._ended
