@@ -7,7 +7,7 @@ order of a step is sent. A cancellation is an effect that may be repeated.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,7 +15,7 @@ import msgspec
 from attrs import evolve
 
 from harnesses.base import BaseHarness
-from harnesses.effects.effect import OPEN, Answer, Confirmed, EffectOutcome, NotDone
+from harnesses.effects.effect import OPEN, Answer, Confirmed, Effect, EffectOutcome, NotDone
 from harnesses.errors import HarnessMisuse, Latched, Refused, Waiting
 from harnesses.trading.account import adopt, with_report
 from harnesses.trading.account_model import Cancelled, Decision, OpenOrder
@@ -43,6 +43,11 @@ TRIES = 3
 _DECIDE = "decide"
 _ORDER = "order-"
 """Beginning of the keys of orders; an effect with another key may be one of the agent."""
+
+
+def has_decided(effects: Iterable[Effect]) -> bool:
+    """Return whether an earlier attempt at a step has decided what to order, given the effects of that step."""
+    return any(effect.key == _DECIDE and effect.outcome is EffectOutcome.CONFIRMED for effect in effects)
 
 
 class Desk:
@@ -86,13 +91,11 @@ class Desk:
 
     async def taken_up(self) -> Decision | None:
         """Settle the uncertain effects of earlier attempts at this step; return their decision, or None."""
-        decided = False
-        for effect in self._harness.effects:
-            if effect.key == _DECIDE:
-                decided = effect.outcome is EffectOutcome.CONFIRMED
-            elif effect.outcome in OPEN and not effect.idempotent and effect.key.startswith(_ORDER):
+        known = self._harness.effects
+        for effect in known:
+            if effect.outcome in OPEN and not effect.idempotent and effect.key.startswith(_ORDER):
                 await self._harness.settle(effect.key, self._ask)
-        return await self._harness.once(_DECIDE, self._decided, idempotent=True) if decided else None
+        return await self._harness.once(_DECIDE, self._decided, idempotent=True) if has_decided(known) else None
 
     async def foreign(self, known: set[str]) -> tuple[OrderReport, ...]:
         """Return the open orders whose client id is not in `known`."""

@@ -32,7 +32,7 @@ from harnesses.trading.market.broker import Broker, BrokerUnavailable
 from harnesses.trading.market.feed import Feed, FeedPoller
 from harnesses.trading.market.orders import ONE, Cancel, Order, OrderReport, Replace
 from harnesses.trading.market_turn import Turn, Verb, command_from, obey
-from harnesses.trading.order_desk import TRIES, Desk
+from harnesses.trading.order_desk import TRIES, Desk, has_decided
 from harnesses.trading.order_screening import Wanted, forbidden, past_stop_loss, sale_of_all, screen, stop_loss_orders
 from harnesses.trading.paper.paper_broker import PaperBroker
 from harnesses.trading.position_book import Book
@@ -124,7 +124,11 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
 
     def is_complete(self) -> bool:
         state = self.state
-        return state.book is not None and self._feed.is_at_end(state.time)
+        return state.book is not None and self._feed.is_at_end(state.time) and not self._has_decided()
+
+    def _has_decided(self) -> bool:
+        """Return whether an earlier attempt at the step in progress may have placed orders: then the step is made first."""
+        return self._runtime is not None and has_decided(self._runtime.effects.known())
 
     def asked_agents(self) -> Sequence[StrategyAgent]:
         return (self._strategy.agent,)

@@ -493,6 +493,17 @@ async def test_told_to_stop_in_a_broken_step_it_cancels_what_was_placed_and_plac
     assert [(one.order.units, one.reason.endswith("told to stop")) for one in output.refused] == [(2, True)]
 
 
+async def test_a_broken_step_is_recorded_though_the_feed_has_ended_meanwhile(autojump_clock, monkeypatch):
+    """G1, G5: what was placed is in the book."""
+    harness, runtime = await killed_after_first_order(plan(d0=WAITING), [100] * 5)
+    monkeypatch.setattr(ReplayFeed, "is_at_end", lambda self, after: True)
+
+    ending = await harness.run(runtime)
+
+    assert (ending, harness.current_step) == (Ending.COMPLETED, 2)
+    assert [one.units for one in harness.step_history[-1].output.reports] == [1, 2]
+
+
 async def test_under_the_latch_a_broken_step_still_tells_of_what_was_placed(autojump_clock):
     harness, before = await killed_after_first_order(plan(d0=WAITING), [100])
     runtime = Latchable("t")
