@@ -51,7 +51,11 @@ class PostgresKillSwitch(KillSwitch):
             raise error
 
     def put_on(self, name: str = ALL, **said: str) -> None:
-        """Switch it on for one harness or for all. No further effect begins after this returns. It waits for the server."""
+        """Switch it on for one harness or for all. No intent of an effect is recorded after this returns.
+
+        It waits for the server. An effect whose intent was recorded just before begins when its program has the
+        answer: at most 0.8 of a lease later.
+        """
         text = inert_json(msgspec.json.encode({**said, "name": name}).decode())
         with limited(self._address, _WAIT_S) as db:
             check_version(db, self._address)
