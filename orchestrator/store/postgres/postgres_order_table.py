@@ -173,7 +173,7 @@ class _Giving:
         while True:
             run, is_alive, status, text, is_over = self._db.row(_LOOK, (id,))
             if status is not None:
-                return Answer(status, self._db.cipher.reveal("answer", text or ""), run or "")
+                return Answer(status, self._read(status, text or ""), run or "")
             if run is None and is_over and self._db.row(_WITHDRAW, (id,)):
                 raise OrderNotTaken(self._why_not(keeper, take_s))
             if run is not None:
@@ -181,6 +181,15 @@ class _Giving:
                 if not is_alive or time.monotonic() > until:
                     raise OrderNotTaken(self._why_no_answer(run, is_alive))
             self._db.hear(_LOOK_S)
+
+    def _read(self, status: int, text: str) -> str:
+        try:
+            return self._db.cipher.reveal("answer", text)
+        except StoreUnusable as error:
+            if status == _UNKNOWN:
+                return "{}"  # nothing was done, so it may be given again
+            said = f"the order to {self._order.verb} was answered with {status}, which cannot be read"
+            raise StoreUnusable(f"harness {self._order.harness!r}: {said}: {error}") from error
 
     def _why_not(self, keeper: str, take_s: float) -> str:
         """Return why nobody has taken the order."""

@@ -129,6 +129,18 @@ def test_an_order_that_was_encrypted_with_another_key_is_refused_and_those_after
     assert answers == [Answer(200, "{}", store.run)]
 
 
+def test_who_has_no_key_is_told_that_the_order_was_carried_out(open_store: OpenStore, server: PostgresServer) -> None:
+    store = open_store(encryption_key=os.urandom(32))
+    claim(store, "one")
+    with given(store, server) as answers:
+        (order,) = take(store)
+        store.answer_order(order.id, 200, "{}")
+    (said,) = answers
+    assert isinstance(said, StoreUnusable)
+    assert "harness 'one': the order to pause was answered with 200, which cannot be read: " in str(said)
+    assert "is encrypted: expected its key" in str(said)
+
+
 def test_an_order_that_is_not_taken_or_not_answered_says_who_has_the_harness(
     open_store: OpenStore, server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
