@@ -22,7 +22,7 @@ from orchestrator.kill_switch import KillSwitch
 from orchestrator.lifecycle import Status
 from orchestrator.operating.kill_switch_orders import in_words
 from orchestrator.records import EffectRecord
-from orchestrator.store.file.run_lock import is_alive, pid_of
+from orchestrator.store.file.run_lock import is_alive, is_suspended, pid_of
 from orchestrator.store.rules.signing_key import read_secret
 from orchestrator.store.sqlite.sqlite_file import open_reader, translated
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
@@ -35,8 +35,6 @@ LOOK_S = 5.0
 LOOK_MOST = 20_000
 """Records that are looked at for secrets, the newest."""
 _UNDER_WAY = (Status.RUNNING, Status.PAUSED, Status.BACKING_OFF)
-_STOPPED = ("T", "t")
-"""How the kernel calls a process that was suspended."""
 
 
 @frozen
@@ -73,21 +71,12 @@ def ownership(store: Path) -> Iterator[Check]:
             owned.setdefault((known.owner, known.pid), []).append(known.name)
     for (run, pid), names in owned.items():
         what = f"process {pid or f'of run {run}'} runs {_list_names(names)}"
-        if pid is not None and _state_of(pid) in _STOPPED:
+        if pid is not None and is_suspended(pid):
             yield warn("ownership", f"{what}, but is suspended", f"kill -CONT {pid}, or end it: kill {pid}")
         else:
             yield well("ownership", what)
     if not owned:
         yield well("ownership", "no program runs a harness of this store")
-
-
-def _state_of(pid: int) -> str:
-    """Return the letter that the kernel has for the state of a process; empty if that cannot be known."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    return text.rpartition(")")[2].split()[0]
 
 
 def attempts(store: Path) -> Iterator[Check]:

@@ -201,6 +201,19 @@ def is_running(pid: int) -> bool:
         os.close(process)
 
 
+_STOPPED = ("T", "t")
+"""How the kernel calls a process that was suspended."""
+
+
+def is_suspended(pid: int) -> bool:
+    """Return whether a process with that number is suspended (SIGSTOP); false where that cannot be known."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] in _STOPPED
+
+
 def lock_holders(path: Path) -> list[int]:
     """Return the processes, among those visible to this user, that hold an exclusive lock on the file."""
     try:

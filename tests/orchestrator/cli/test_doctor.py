@@ -26,10 +26,12 @@ from orchestrator.cli.doctor import doctor_machine
 from orchestrator.cli.doctor.doctor_file import run_file
 from orchestrator.cli.doctor.doctor_model import Check, Level, examine, well
 from orchestrator.cli.doctor.doctor_verb import Patient, findings
+from orchestrator.control.control_client import order
 from orchestrator.kill_switch import Latch
 from orchestrator.store import SqliteReader, SqliteStore
 from orchestrator.store.conformance import claim
 from orchestrator.store.rules.signing_key import secret_path
+from orchestrator.store.run_orders import OrderNotTaken
 from tests.orchestrator.commanded import Ticking
 from tests.orchestrator.commanding import ROOT, Command, heads, wait_until
 from tests.orchestrator.operated import Ended as EndedHarness
@@ -285,7 +287,8 @@ async def wait_for_request(store: Path) -> None:
             await trio.sleep(0.01)
 
 
-def test_a_living_program_is_told_and_a_suspended_and_a_dead_one(command: Command) -> None:
+def test_a_living_program_is_told_and_a_suspended_and_a_dead_one(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator.control.control_client.TAKE_S", 0.3)
     command.run_file("Ticking")
     process = command.start("run", "run.toml", "--quiet")
     store = command.folder / "run.db"
@@ -295,6 +298,8 @@ def test_a_living_program_is_told_and_a_suspended_and_a_dead_one(command: Comman
     process.send_signal(signal.SIGSTOP)
     wait_until(lambda: Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
     suspended = about(of_store(store), "ownership")
+    with pytest.raises(OrderNotTaken, match=f"process {process.pid} .* but it is suspended; `kill -CONT {process.pid}`"):
+        order(store, "ticking", "pause")
     process.kill()
     process.wait()
     before = everything_in(command.folder)

@@ -9,7 +9,8 @@ import stat
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from harnesses.diagnostics.extras import install_command
 from orchestrator import Orchestrator, SqliteStore, StoreBusy, UsageError
 from orchestrator.cli.operate.live_verbs import _describe  # pyright: ignore[reportPrivateUsage]
-from orchestrator.control.control_client import ask_all, order
+from orchestrator.control.control_client import ask_all, order, question
 from orchestrator.control.run_services import Address, address_of
 from orchestrator.control.socket_places import is_ours, open_socket, socket_path, sockets
 from orchestrator.status_lines import json_status
+from orchestrator.store.run_orders import OrderNotTaken
 from orchestrator.telemetry.metric_export import text_of
 from orchestrator.telemetry.metric_figures import Family
 from tests.orchestrator.control.asked import Said, ask, connected, controlled, read_all
@@ -421,6 +423,23 @@ async def test_a_socket_that_is_foreign_or_does_not_answer_keeps_nobody_from_the
 
     assert reply is not None
     assert (reply.status, handle.status) == (200, "stopped")
+
+
+@pytest.mark.parametrize("has_another", [True, False])
+async def test_an_order_that_a_program_does_not_take_is_withdrawn_and_the_program_named(
+    store: Path, monkeypatch: pytest.MonkeyPatch, *, has_another: bool
+) -> None:
+    monkeypatch.setattr("orchestrator.control.control_client.TAKE_S", 0.3)
+    async with controlled(store) if has_another else nullcontext():
+        with open_socket(store, "000") as hung:
+            with pytest.raises(OrderNotTaken, match=r"the program at .*-000 has not taken the request, which is withdrawn"):
+                await trio.to_thread.run_sync(question, store, "b", "ask?timeout_s=60", "1", 60.0)
+            with hung.accept()[0] as late:
+                late.settimeout(5)
+                head = b"".join(iter(partial(late.recv, 4096), b""))
+
+    assert b"Expect: 100-continue" in head
+    assert head.endswith(b"\r\n\r\n")
 
 
 def _user_by_name(connected: socket.socket) -> int:
