@@ -215,6 +215,11 @@ class TradingOutput:
     def __attrs_post_init__(self) -> None:
         freeze(self, "positions")
 
+    @property
+    def refusals(self) -> int:
+        """Number of wishes, or parts of them, that were refused: orders and cancellations."""
+        return len(self.refused) + sum(bool(one.refused) for one in self.cancelled)
+
 
 def bars_of(market: MarketSlice | None, output: TradingOutput) -> Iterator[tuple[MarketSlice | None, TradingOutput]]:
     """Yield the input and output of a step bar by bar, oldest first: what a step of each bar alone would have recorded."""

@@ -229,8 +229,8 @@ class Desk:
                 first[wish.client_id] = wish
                 continue
             again = wish.client_id in first
-            why = "an earlier wish of this step is for the same order" if again else "it is not an open order of ours"
             symbol = one.placed.order.symbol if one else ""
+            why = "an earlier wish of this step is for the same order" if again else _not_open(wish.client_id, one)
             refused.append(Cancelled(wish.client_id, symbol, Source.STRATEGY, wish.reason, refused=why))
         await self._cancel(turn, [(known[id], Source.STRATEGY, wish.reason) for id, wish in first.items()])
         turn.cancelled += refused
@@ -363,6 +363,13 @@ def _key(index: int) -> str:
 
 def _cancel_key(client_id: str) -> str:
     return f"cancel-{client_id}"
+
+
+def _not_open(client_id: str, known: OpenOrder | None) -> str:
+    """Return why an order cannot be cancelled."""
+    if known is not None:
+        return f"it is {known.report.status} already"
+    return f"unknown client id {client_id!r:.80}: expected that of one of market.orders"
 
 
 def _known(order: OpenOrder) -> PlacedOrder:

@@ -19,10 +19,11 @@ from typing import Any
 import msgspec
 from attrs import define, evolve, field, frozen
 
-from harnesses.trading.account_model import OpenOrder, Price, TradingOutput, bars_of
+from harnesses.trading.account_model import Cancelled, OpenOrder, Price, TradingOutput, bars_of
 from harnesses.trading.market.bars import MarketSlice, SliceRun
 from harnesses.trading.market.instruments import EXACT
 from harnesses.trading.market.orders import ZERO, OrderReport, PlacedOrder
+from harnesses.trading.order_screening import Refusal
 from harnesses.trading.position_book import Book
 from harnesses.trading.report.report_figures import AccountReading, Figures, Interval, Point, TradeRow
 from orchestrator.errors import UsageError
@@ -128,8 +129,10 @@ class TradingCourse:
     """The last step that was read."""
     curve: Curve = field(factory=Curve, init=False)
     fills: deque[FillRow] = field(factory=lambda: deque[FillRow](maxlen=NEWEST), init=False)
-    refused: deque[tuple[int, Any]] = field(factory=lambda: deque[tuple[int, Any]](maxlen=NEWEST), init=False)
-    """Refusals, each with its step."""
+    refused: deque[tuple[int, Refusal | Cancelled]] = field(
+        factory=lambda: deque[tuple[int, Refusal | Cancelled]](maxlen=NEWEST), init=False
+    )
+    """Refusals of orders and of cancellations, each with its step."""
     orders: dict[str, OrderRow] = field(factory=dict[str, OrderRow], init=False)
     """The newest orders, by client id, oldest first."""
     lock: Lock = field(factory=Lock, init=False)
@@ -178,6 +181,7 @@ class TradingCourse:
         self._reading.read(market, output)
         self.fills.extend(FillRow(step, row) for row in trades)
         self.refused.extend((step, one) for one in output.refused)
+        self.refused.extend((step, one) for one in output.cancelled if one.refused)
         for placed in output.placed:
             self.orders[placed.client_id] = OrderRow(step, placed)
         for report in output.reports:

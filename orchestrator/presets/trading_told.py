@@ -8,8 +8,9 @@ from typing import Any
 
 from attrs import asdict
 
-from harnesses.trading.account_model import OpenOrder
+from harnesses.trading.account_model import Cancelled, OpenOrder
 from harnesses.trading.market.orders import Fill, Order, PlacedOrder
+from harnesses.trading.order_screening import Refusal
 from harnesses.trading.report.report_figures import Interval
 from orchestrator.presets.trading_course import FillRow, Now, OrderRow, TradingCourse
 
@@ -52,10 +53,7 @@ def told_account(course: TradingCourse) -> dict[str, Any]:
         "symbols": [*course.curve.symbols],
         "fills": [_fill(one) for one in reversed(course.fills)],
         "orders": [_order(one) for one in reversed(course.orders.values())],
-        "refused": [
-            {"step": step, **_wanted(one.order), "wanted_by": one.source.value, "by": one.by.value, "why": one.reason[:_TEXT]}
-            for step, one in reversed(course.refused)
-        ],
+        "refused": [_refusal(step, one) for step, one in reversed(course.refused)],
         "restrictions": _intervals(course.restrictions()),
     }
 
@@ -98,6 +96,23 @@ def _order(one: OrderRow) -> dict[str, Any]:
         "status": report.status.value if report else None,
         "why": report.reason[:_TEXT] if report else "",
     }
+
+
+def _refusal(step: int, one: Refusal | Cancelled) -> dict[str, Any]:
+    wanted_by = one.source.value
+    if isinstance(one, Refusal):
+        order, by, why = _wanted(one.order), one.by.value, one.reason
+    else:
+        prices = dict.fromkeys(("units", "limit_price", "stop_price"))
+        order = {
+            "symbol": one.symbol,
+            "side": "",
+            **prices,
+            "kind": f"cancel {one.client_id}"[:_TEXT],
+            "reason": one.reason[:_TEXT],
+        }
+        by, why = "", one.refused
+    return {"step": step, **order, "wanted_by": wanted_by, "by": by, "why": why[:_TEXT]}
 
 
 def _open(one: OpenOrder) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def _trading(made: Mapping[str, Any]) -> Iterator[str]:
     acts = [
         *(_trade(_PAST.get(str(fill.get("side")), "traded"), fill) for fill in _each(made, "fills", "fill")),
         *(f"refused {_order(one)}: {_reason(one)}" for one in _each(made, "refused")),
-        *(f"cancelled {one.get('symbol')}: {one.get('reason')}" for one in _each(made, "cancelled")),
+        *(_cancelled(one) for one in _each(made, "cancelled")),
         *(f"order {one.get('do')}{_by(one)}" for one in _each(made, "commands")),
     ]
     if not acts:
@@ -88,6 +88,12 @@ def _order(one: Mapping[str, Any]) -> str:
     order = _fields(one.get("order")) or one
     order = _fields(order.get("order")) or order
     return f"{order.get('side', 'order')} {_number(order.get('units'))} {order.get('symbol', '')}".rstrip()
+
+
+def _cancelled(one: Mapping[str, Any]) -> str:
+    if refused := one.get("refused"):
+        return f"refused to cancel {one.get('symbol') or one.get('client_id')}: {refused}"
+    return f"cancelled {one.get('symbol')}: {one.get('reason')}"
 
 
 def _reason(one: Mapping[str, Any]) -> str:

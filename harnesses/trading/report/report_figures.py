@@ -92,7 +92,7 @@ class Figures:
     fees: Decimal
     trades: int
     refused: int
-    """Number of orders, or parts of orders, that were not placed."""
+    """Number of orders, or parts of orders, that were not placed, and of cancellations that were refused."""
     sharpe: float | None = None
     """Mean over standard deviation of the daily returns, for a year; None for less than a month or 20 days."""
     sortino: float | None = None
@@ -229,7 +229,7 @@ class AccountReading:
         self._total += equity
         self._drawdown = 1 - equity / self._peak if self._peak > 0 else 0.0
         self._max_drawdown = max(self._max_drawdown, self._drawdown)
-        self._refused += len(output.refused)
+        self._refused += output.refusals
         self._exposure += 1 - float(output.cash) / equity if equity > 0 else 0.0
         self._benchmark.take(market)
         self._daily.take(output.time, equity)

@@ -280,7 +280,8 @@ def told(source: Source) -> str:
     """
 
 
-_SAID_OF_ACCOUNTS = """{"time": "VARCHAR", "equity": "VARCHAR", "cash": "VARCHAR", "refused": ["JSON"], "drawdown": "VARCHAR",
+_SAID_OF_ACCOUNTS = """{"time": "VARCHAR", "equity": "VARCHAR", "cash": "VARCHAR", "refused": ["JSON"],
+    "cancelled": [{"refused": "VARCHAR"}], "drawdown": "VARCHAR",
     "quiet": [{"time": "VARCHAR", "equity": "VARCHAR", "drawdown": "VARCHAR"}]}"""
 _SPLIT = r"""'"split": *"(1[^"]|[^1])'"""
 """Matches a split other than 1 in a slice."""
@@ -292,7 +293,8 @@ def account_steps(source: Source) -> str:
     fields = {"input": "JSON", "output": "JSON"}
     rows = f"""
         SELECT harness, step, one.time AS bar_time, one.equity AS equity, said.cash AS cash,
-               coalesce(len(said.refused), 0) AS refused, input, output,
+               coalesce(len(said.refused), 0)
+               + coalesce(len(list_filter(said.cancelled, lambda each: each.refused <> '')), 0) AS refused, input, output,
                json_extract_string(output, '$.fills[0].fill.fill_id') IS NOT NULL AS is_filled,
                json_type(output, '$.adopted') = 'OBJECT' AS is_adopted, true AS is_split
         FROM (SELECT *, {_BARS} FROM (SELECT *, json_transform(output, '{_SAID_OF_ACCOUNTS}') AS said

@@ -74,7 +74,7 @@ _read_input = msgspec.json.Decoder(_Kept | list[Raw] | str | int | float | bool 
 _read_output = msgspec.json.Decoder(
     _only(
         "Output",
-        "status note duration_s events time equity cash drawdown risk latched positions fills adopted refused quiet",
+        "status note duration_s events time equity cash drawdown risk latched positions fills adopted refused cancelled quiet",
         {"result": _only("Result", "tokens commit"), "verdict": _only("Verdict", "evidence validator commit")},
     )
     | list[Raw]
@@ -116,6 +116,10 @@ class _Execution(Struct, gc=False):
     fill: _Fill | None = None
 
 
+class _Cancelled(Struct, gc=False):
+    refused: str | None = None
+
+
 class _Output(Struct, gc=False):
     status: str | None = None
     note: str | None = None
@@ -132,6 +136,7 @@ class _Output(Struct, gc=False):
     fills: list[_Execution] | None = None
     adopted: Raw = _NOTHING
     refused: list[Raw] | None = None
+    cancelled: list[_Cancelled] | None = None
     quiet: list[Raw] | None = None
 
 
@@ -243,12 +248,16 @@ def _results(steps: Sequence[Body]) -> dict[str, Any]:
         "may_trade": arrow.array([one is None or several for one, several in zip(typed, has_bars, strict=True)], flag),
         "at": column("time", made),
         **{name: column(name, made) for name in ("equity", "cash", "drawdown", "risk", "latched")},
-        "refused": arrow.array([len(one.refused or ()) for one in made], arrow.int32()),
+        "refused": arrow.array([_refusals(one) for one in made], arrow.int32()),
         "is_filled": arrow.array([_is_filled(one) for one in made], flag),
         "is_adopted": arrow.array([bytes(one.adopted)[:1] == b"{" for one in made], flag),
         "is_split": arrow.array([b'"split"' in bytes(one.input) for one in parts], flag),
     }
     return columns
+
+
+def _refusals(one: _Output) -> int:
+    return len(one.refused or ()) + sum(bool(each.refused) for each in one.cancelled or ())
 
 
 def _slim(one: Body) -> _Slim:

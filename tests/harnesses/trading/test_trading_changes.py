@@ -25,6 +25,7 @@ from harnesses.trading import (
     Strategy,
     TradingHarness,
 )
+from harnesses.trading.report.report_figures import account_of
 from orchestrator import Orchestrator, Restart
 
 FIRST = datetime(2024, 1, 1, tzinfo=UTC)
@@ -69,7 +70,8 @@ async def test_a_cancelled_order_frees_its_cash_for_an_order_of_the_same_step(au
     second, third = (step.output for step in harness.step_history[2:])
     assert [(one.source, one.reason, one.refused) for one in second.cancelled] == [(Source.STRATEGY, "too low", "")]
     assert [fill.fill.units for fill in second.fills] == [80]
-    assert [one.refused for one in third.cancelled] == ["it is not an open order of ours"]
+    assert [one.refused for one in third.cancelled] == ["unknown client id 'nobody': expected that of one of market.orders"]
+    assert account_of(harness.step_history).figures.refused == 1
     assert harness.state.open == {}
 
 

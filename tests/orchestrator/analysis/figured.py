@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import trio
+from attrs import evolve
 from trio.testing import MockClock
 
+from harnesses.agent import Agent
 from harnesses.budgets.budget import Budget
 from harnesses.coding import CodingHarness
 from harnesses.effects.approval import Action
 from harnesses.features import FeatureHarness, NoHealthCheck
-from harnesses.trading import Fees, Limits, PaperBroker, ReplayFeed, TradingHarness, portfolio_strategy
+from harnesses.trading import Cancel, Fees, Limits, PaperBroker, ReplayFeed, TradingHarness, portfolio_strategy
 from orchestrator import Orchestrator
 from tests import ROOT
 from tests.harnesses.coding.coding_parts import ShellCheck, agent, wrong_first
@@ -72,11 +74,18 @@ def staged(folder: Path) -> Any:
 
 
 def trading(days: int = 110, cash: int = 10_000) -> TradingHarness:
-    """Trade a portfolio of two symbols, one of which is split on the way, on paper."""
+    """Trade a portfolio of two symbols, one of which is split on the way, on paper; once, cancel what is not there."""
     paths = {symbol: DATA / f"{symbol.lower()}.csv" for symbol in ("AAPL", "MSFT")}
     feed = ReplayFeed.read(paths, splits=DATA / "splits.csv", limit=days)
     broker = PaperBroker(Decimal(cash), fees=Fees(rate=Decimal("0.001"), minimum=Decimal(1)), slippage_bps=Decimal(5))
     strategy = portfolio_strategy(("AAPL", "MSFT"), band=Decimal("0.002"), every_days=7)
+    balance = strategy.agent
+
+    async def decide(run: Any) -> Sequence[Any]:
+        wishes = await balance.answer(run)
+        return wishes if run.input.previous else [*wishes, Cancel("nobody")]
+
+    strategy = evolve(strategy, agent=Agent(decide, name=balance.name))
     limits = Limits(max_drawdown=Decimal("0.9"), max_daily_loss=Decimal("0.5"), max_position=Decimal("0.7"))
     return TradingHarness(feed, broker, strategy, limits=limits, period_s=1)
 

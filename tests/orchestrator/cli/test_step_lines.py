@@ -44,6 +44,7 @@ TRADING = [
     ({"placed": (PlacedOrder("c", BUY, Source.STRATEGY, NOON),)}, "placed buy 10 A; equity"),
     ({"refused": (Refusal(BUY, Source.STRATEGY, Source.RISK, "too large"),)}, "refused buy 10 A: too large; equity"),
     ({"cancelled": (Cancelled("c", "A", Source.RISK, "halted"),)}, "cancelled A: halted; equity"),
+    ({"cancelled": (Cancelled("x", "", Source.STRATEGY, "why", refused="unknown"),)}, "refused to cancel x: unknown; equity"),
     ({"commands": (Command("flatten"),)}, "order flatten by the operator; equity"),
     ({"commands": (Command("adopt", refused="no account"),)}, "order adopt refused: no account; equity"),
     ({"drawdown": Decimal("0.125"), "risk": RiskState.HALTED, "why": "loss"}, "(12.5% below its highest); risk halted (loss)"),

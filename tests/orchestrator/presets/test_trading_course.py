@@ -20,6 +20,7 @@ from orchestrator.errors import UsageError
 from orchestrator.presets.curve import Curve
 from orchestrator.presets.ready_made_kinds import Kinds
 from orchestrator.presets.trading_course import TradingCourse, now_of
+from orchestrator.presets.trading_told import told_account
 from orchestrator.store.pruning.prune_plan import Rule
 from orchestrator.store.pruning.prune_store import prune
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
@@ -62,6 +63,9 @@ def test_where_it_stands_is_what_its_newest_step_and_state_say(store: Path) -> N
     assert now.output.equity == read.figures().last_equity
     assert now.output.cash + sum(one.value or 0 for one in now.positions) == now.output.equity
     assert {one.symbol: one.units for one in now.positions} == now.output.positions
+    refused = told_account(read)["refused"]
+    assert len(refused) == read.figures().refused
+    assert (refused[-1]["kind"], refused[-1]["why"][:26]) == ("cancel nobody", "unknown client id 'nobody'")
 
 
 def test_a_pruned_account_is_the_one_that_the_analysis_tells(store: Path, tmp_path: Path) -> None:
