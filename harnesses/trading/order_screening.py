@@ -139,7 +139,7 @@ def screen(
         reason = forbidden(one, risk, limits, exposure, time=time, age_s=age_s) or _malformed(order)
         if not reason and exposure is not None:
             order = _in_ticks(order, exposure.instrument)
-            reason = _malformed(order)
+            reason = _malformed(order) or _misplaced(order, exposure.price) or _overdue(order, time)
         if not reason and order.symbol in stopped and order.side is Side.BUY and one.source is Source.STRATEGY:
             reason = "it is being sold already, because of a limit"
         units = ZERO
@@ -192,6 +192,34 @@ def _malformed(order: Order) -> str:
     if order.side is Side.SELL:
         return "only a purchase can have an exit: no position becomes short"
     return wrong_exit(order)
+
+
+def _misplaced(order: Order, price: Decimal | None) -> str:
+    """Return which price of a bracket or trail is on the wrong side of the price that the strategy saw; empty if none is.
+
+    An entry is expected at its own price, or at the market's if that is better for a limit, or beyond a stop.
+    """
+    if price is None:
+        return ""
+    what = "the last close"
+    if order.kind is OrderKind.LIMIT and order.limit_price is not None and order.limit_price < price and order.has_exit:
+        what, price = "the limit_price", order.limit_price
+    if order.kind is OrderKind.STOP and order.stop_price is not None and order.stop_price > price and order.has_exit:
+        what, price = "the stop_price", order.stop_price
+    if order.take_profit is not None and order.take_profit <= price:
+        return f"expected a take_profit above {what}, {_text(price)}, was {_text(order.take_profit)}"
+    if order.stop_loss is not None and order.stop_loss >= price:
+        return f"expected a stop_loss below {what}, {_text(price)}, was {_text(order.stop_loss)}"
+    if order.trail is not None and order.trail >= price and (order.has_exit or order.side is Side.SELL):
+        return f"expected a trail below {what}, {_text(price)}, was {_text(order.trail)}: its stop would be at 0 or below"
+    return ""
+
+
+def _overdue(order: Order, time: datetime) -> str:
+    """Return whether an order is over before it is decided; empty if it is not."""
+    if order.good_till is None or order.good_till > time:
+        return ""
+    return f"expected a good_till after the decision at {time:%Y-%m-%d %H:%M:%S}, was {order.good_till:%Y-%m-%d %H:%M:%S}"
 
 
 def _is_price(price: Decimal | None) -> bool:

@@ -89,6 +89,7 @@ async def test_an_entry_is_closed_at_the_first_of_its_two_prices_and_nothing_sta
 
 
 LIMITED: dict[str, Any] = {"kind": OrderKind.LIMIT, "limit_price": Decimal(95)}
+MARKETABLE: dict[str, Any] = {"kind": OrderKind.LIMIT, "limit_price": Decimal(105)}
 STOPPED: dict[str, Any] = {"kind": OrderKind.STOP, "stop_price": Decimal(105)}
 
 
@@ -188,6 +189,17 @@ async def test_an_order_with_two_prices_is_an_exit_of_what_is_held(autojump_cloc
 
 
 @pytest.mark.parametrize(
+    "order",
+    [entry(take=101, stop=99, **MARKETABLE), entry(take=96, stop=94, **LIMITED), entry(take=106, stop=104, **STOPPED)],
+)
+async def test_an_exit_on_the_right_side_of_the_price_of_its_entry_is_placed(autojump_clock, order):
+    harness = TradingHarness(feed(CALM, CALM), strategy=plan([order]), period_s=1)
+    await harness.run()
+
+    assert [one.order for one in harness.step_history[1].output.placed] == [order]
+
+
+@pytest.mark.parametrize(
     ("order", "why"),
     [
         (entry(take=90, stop=110), "expected a take_profit above the stop_loss, were 90 and 110"),
@@ -201,6 +213,13 @@ async def test_an_order_with_two_prices_is_an_exit_of_what_is_held(autojump_cloc
             Order("A", SELL, Decimal(1), OrderKind.OCO, limit_price=Decimal(1)),
             "a oco order needs a stop_price above 0, was None",
         ),
+        (entry(stop=150, take=None), "expected a stop_loss below the last close, 100, was 150"),
+        (entry(stop=100), "expected a stop_loss below the last close, 100, was 100"),
+        (entry(take=50, stop=None), "expected a take_profit above the last close, 100, was 50"),
+        (entry(stop=96, **LIMITED), "expected a stop_loss below the limit_price, 95, was 96"),
+        (entry(stop=101, **MARKETABLE), "expected a stop_loss below the last close, 100, was 101"),
+        (entry(take=104, **STOPPED), "expected a take_profit above the stop_price, 105, was 104"),
+        (entry(trail=Decimal(100)), "expected a trail below the last close, 100, was 100: its stop would be at 0 or below"),
     ],
 )
 async def test_an_exit_that_makes_no_sense_is_refused_with_the_reason(autojump_clock, order, why):

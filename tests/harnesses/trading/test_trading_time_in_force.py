@@ -78,6 +78,7 @@ async def test_an_order_expires_before_the_first_bar_after_its_time(autojump_clo
             {"time_in_force": GTD, "good_till": FIRST.replace(tzinfo=None)},
             "good_till: expected a time with zone, was 2024-01-01 00:00:00",
         ),
+        (till(0), "expected a good_till after the decision at 2024-01-01 00:00:00, was 2024-01-01 00:00:00"),
     ],
 )
 async def test_a_time_in_force_that_makes_no_sense_is_refused_with_the_reason(autojump_clock, how, why):
