@@ -25,7 +25,7 @@ from orchestrator.nodes.fleet_members import Fleet, Member, load_fleet
 from orchestrator.nodes.node_life import NodeLife, NodeTerms, in_thread
 from orchestrator.orchestrator import Orchestrator
 from orchestrator.runtime.run_shutdown import heed_signals
-from orchestrator.store.postgres.postgres_connection import is_connection_error
+from orchestrator.store.postgres.postgres_connection import is_connection_error, is_refusal
 from orchestrator.store.postgres.postgres_nodes import NodeTable
 from orchestrator.store.postgres.postgres_store import LEASE_S, PostgresStore
 from orchestrator.text.terminal_text import say
@@ -68,6 +68,7 @@ async def run_node(
 
     Raises:
         UsageError: an argument is wrong.
+        StoreUnusable: the server has no such database or user, or the password is wrong; one that is away is waited for.
         OwnedElsewhere: another node has the name.
     """
     node = _Node(
@@ -129,6 +130,8 @@ class _Node:
     _draining: trio.Event
     _orchestrator: Orchestrator | None = None
     _said: set[str] = field(factory=set[str])
+    _has_lived: bool = False
+    """Whether it has taken part: from then on it waits for a server that refuses it, too."""
 
     def heed_signal(self, number: int) -> None:
         """Drain at the first signal, cancel at the second."""
@@ -157,6 +160,8 @@ class _Node:
                 return await self._open_unless_draining()
             except StoreUnusable as error:
                 if error.__cause__ is None or not is_connection_error(error.__cause__):
+                    raise
+                if not self._has_lived and is_refusal(error.__cause__):
                     raise
                 self._say_once(str(error), f"node {self._terms.name}: {error}; it waits for the server")
             with trio.move_on_after(min(_AGAIN_S, self._lease_s)):
@@ -188,7 +193,10 @@ class _Node:
         try:
             if not await self._join(store):
                 return True
+            if self._said or self._has_lived:
+                say(f"node {self._terms.name}: the server is reached again, and it is in fleet {self._terms.fleet}")
             self._said.clear()
+            self._has_lived = True
             await self._take_part(store)
             await in_thread(partial(NodeTable(store).leave, self._terms.fleet, self._terms.name, store.run))
         except Exception as error:

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 from attrs import Factory, evolve, field, frozen
 
+from harnesses.errors import near
 from orchestrator.errors import UsageError
 from orchestrator.store.encryption import FieldCipher, cipher_of
 from orchestrator.store.file.server_copy import Server
@@ -26,6 +27,7 @@ _PLACE = re.compile(rf"{_HOST}(?:,{_HOST})*(?:/[^@]*)?")
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _AS_PATH = re.compile(r"(postgres(?:ql)?):/+")
 """An address, perhaps one that was taken for a path, which has lost a slash."""
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?=://)")
 
 
 def is_postgres_url(store: object) -> TypeGuard[str]:
@@ -34,9 +36,21 @@ def is_postgres_url(store: object) -> TypeGuard[str]:
 
 
 def address_in(location: object) -> str | None:
-    """Return the address that a location is, also one that was taken for a path and has lost a slash; None for a path."""
+    """Return the address that a location is, also one that was taken for a path and has lost a slash; None for a path.
+
+    Raises:
+        UsageError: it is an address of another kind.
+    """
     text = str(location)
-    return _AS_PATH.sub(r"\1://", text, count=1) if _AS_PATH.match(text) else None
+    if _AS_PATH.match(text):
+        return _AS_PATH.sub(r"\1://", text, count=1)
+    if scheme := _SCHEME.match(text):
+        known = [one.removesuffix("://") for one in SCHEMES]
+        raise UsageError(
+            f"store: expected a path, or an address that begins with {SCHEMES[0]}, got {shown_url(text):.200}"
+            f"{near(scheme[0], known) or '; correct it'}"
+        )
+    return None
 
 
 def check_is_path(store: object) -> None:

@@ -6,6 +6,7 @@ psycopg's synchronous side is used, in threads: its async side, like asyncpg, ne
 from __future__ import annotations
 
 import os
+import re
 import socket
 import threading
 from collections.abc import Generator, Iterable, Sequence
@@ -13,9 +14,10 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from harnesses.diagnostics.extras import install_command
+from harnesses.errors import near
 from harnesses.redaction.redactor import redact_text
 from orchestrator.errors import StoreBusy, StoreError, StoreUnusable, UsageError
-from orchestrator.store.postgres.postgres_address import Address
+from orchestrator.store.postgres.postgres_address import Address, shown_url
 from orchestrator.store.postgres.postgres_schema import WRITES
 
 if TYPE_CHECKING:
@@ -30,6 +32,11 @@ _TIMELINE = """
 SELECT CASE WHEN pg_is_in_recovery() THEN 0
        ELSE ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::integer END
 """
+_QUOTED_NAME = re.compile(r'"([a-z_]+)"')
+_REFUSALS = re.compile(
+    r'FATAL: +(?:database|role) ".*" does not exist|authentication failed for user|no password supplied|no pg_hba\.conf entry'
+)
+"""What servers say to somebody who will not be let in later either. libpq gives no code to errors of connecting."""
 _timelines: dict[str, int] = {}
 """The newest timeline that this process has seen, by addresses of several hosts."""
 
@@ -132,7 +139,8 @@ def _connect(url: str, wait_s: float, **options: Any) -> Connection[Any]:
     """Connect to the first host of an address that can be written to, and is no former primary.
 
     Raises:
-        psycopg.OperationalError: there is none; the error of the last host.
+        UsageError: it is not a valid address.
+        psycopg.OperationalError: there is none; the error of the last host, or of one that may be away for a while.
     """
     psycopg = _psycopg()
     hosts = _hosts_of(url)
@@ -142,7 +150,7 @@ def _connect(url: str, wait_s: float, **options: Any) -> Connection[Any]:
         try:
             connection: Connection[Any] = psycopg.connect(url, **host, **options, connect_timeout=timeout_s)
         except psycopg.OperationalError as error:
-            failed = error
+            failed = failed if failed is not None and is_refusal(error) else error
             continue
         try:
             connection.execute(_ACKNOWLEDGED)
@@ -161,13 +169,24 @@ def _connect(url: str, wait_s: float, **options: Any) -> Connection[Any]:
 
 def _hosts_of(url: str) -> list[dict[str, str]]:
     """Return what differs between the hosts of an address; of several, those count that can be written to."""
-    params = _psycopg().conninfo.conninfo_to_dict(url)
+    params = _options_of(url)
     names, ports = str(params.get("host") or "").split(","), str(params.get("port") or "").split(",")
     if len(names) == 1 or "hostaddr" in params:
         return [{}]
     ports = ports if len(ports) == len(names) else ports * len(names)
     only = {} if "target_session_attrs" in params else {"target_session_attrs": "read-write"}
     return [{"host": name, **({"port": port} if port else {}), **only} for name, port in zip(names, ports, strict=True)]
+
+
+def _options_of(url: str) -> dict[str, Any]:
+    psycopg = _psycopg()
+    try:
+        return dict(psycopg.conninfo.conninfo_to_dict(url))
+    except psycopg.ProgrammingError as error:
+        text = redact_text(str(error).strip())
+        known = ["schema", *(option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults())]
+        hint = near(found[1], known) if (found := _QUOTED_NAME.search(text)) else ""
+        raise UsageError(f"store: {shown_url(url)} is not a valid address: {text}{hint or '; correct it'}") from None
 
 
 def _check_timeline(connection: Connection[Any], url: str) -> None:
@@ -248,6 +267,11 @@ def is_connection_error(error: BaseException) -> bool:
     return state is None or state.startswith(("08", "57P")) or state in ("25P03", "53300")
 
 
+def is_refusal(error: BaseException) -> bool:
+    """Return whether a server has answered, and has no such database or user, or another password for it."""
+    return is_connection_error(error) and _REFUSALS.search(str(error)) is not None
+
+
 @contextmanager
 def translated(location: str) -> Generator[None]:
     """Convert PostgreSQL's errors into ours, with a remedy."""
@@ -266,6 +290,8 @@ def _translate(location: str, error: Any) -> StoreError:
         return StoreBusy(f"{location} is locked: {text}; try again")
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
         return StoreUnusable(f"{location} cannot be used: {text}; grant CREATE on the database to this user")
+    if is_refusal(error):
+        return StoreUnusable(f"{location} cannot be used: {text}; check database and user in the address, and the password")
     if is_connection_error(error):
         return StoreUnusable(f"{location} cannot be reached: {text}; check that the server runs, and the address")
     return StoreError(f"{location} failed: {text}; earlier records are safe, check the server")

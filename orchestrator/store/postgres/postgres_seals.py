@@ -27,7 +27,7 @@ from orchestrator.store.integrity.chain_head import Noted
 from orchestrator.store.integrity.seals import BETWEEN, Note, row_hash, trailer
 from orchestrator.store.postgres.machine_head import LAST_SEAL, MachineHead
 from orchestrator.store.postgres.postgres_address import Address
-from orchestrator.store.postgres.postgres_connection import Database, LimitedDatabase, translated
+from orchestrator.store.postgres.postgres_connection import Database, LimitedDatabase, is_connection_error, translated
 from orchestrator.store.postgres.postgres_schema import NOTED
 from orchestrator.text.terminal_text import say
 
@@ -76,6 +76,7 @@ class SealingThread:
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._said = ""
+        self._has_failed = False
         self._db: LimitedDatabase | None = None
         self._head = MachineHead(db, folder, address.location)
         try:
@@ -124,12 +125,30 @@ class SealingThread:
         while not self._stopped.wait(self._every_s):
             try:
                 self.seal()
-                self._said = ""
             except OrchestratorError as error:
-                if str(error) != self._said and not self._stopped.is_set():
-                    self._said = str(error)
-                    with suppress(OSError, ValueError):  # stderr is closed
-                        say(f"orchestrator: nothing is sealed: {error}")
+                self._tell(error)
+            else:
+                if self._said:
+                    self._say(f"orchestrator: {self._address.location} is reached again, and sealed")
+                self._said, self._has_failed = "", False
+
+    def _tell(self, error: OrchestratorError) -> None:
+        """Say what keeps this program from sealing, once.
+
+        A server that is away is told at the second attempt: at the first, it may only have ended this connection.
+        """
+        is_away = error.__cause__ is not None and is_connection_error(error.__cause__)
+        if is_away and not self._has_failed:
+            self._has_failed = True
+        elif str(error) != self._said:
+            self._said = str(error)
+            what = "waiting for the server, and nothing is sealed meanwhile" if is_away else "nothing is sealed"
+            self._say(f"orchestrator: {what}: {error}")
+
+    def _say(self, text: str) -> None:
+        if not self._stopped.is_set():
+            with suppress(OSError, ValueError):  # stderr is closed
+                say(text)
 
     def _disconnect(self) -> None:
         db, self._db = self._db, None

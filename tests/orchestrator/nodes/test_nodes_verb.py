@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from contextlib import closing
 from functools import partial
@@ -10,12 +11,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import trio
 
 from orchestrator import PostgresStore
 from orchestrator.cli import main
 from orchestrator.cli.nodes import nodes_verb
 from orchestrator.cli.nodes.node_file import read_fleet
-from orchestrator.errors import UsageError
+from orchestrator.errors import StoreUnusable, UsageError
+from orchestrator.nodes.run_node import run_node
 from orchestrator.store.postgres.postgres_nodes import NodeTable
 from orchestrator.store.postgres.postgres_schema import AS_JSON, SCHEMA, VERSION
 from tests.orchestrator.store.postgres.cut_off import Proxy
@@ -103,3 +106,22 @@ def test_paper_trading_with_books_on_one_machine_is_refused(broker: str, tmp_pat
     (tmp_path / "run.toml").write_text(_TRADING % ", broker = { paper = true, path = 'books.db' }")
     assert set(read_fleet(tmp_path / "run.toml")[0].members) == {"desk"}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bars.csv", "run.toml"]
+
+
+def test_an_address_that_will_never_do_ends_a_node_as_it_ends_a_run(server: PostgresServer, capsys: Captured) -> None:
+    store = server.new_database()
+    missing = "does not exist; check database and user in the address, and the password"
+    for address, words in (
+        (f"{store}-that-is-not-there", missing),
+        (re.sub("://([^@/]*@)?", "://nobody-such@", store), missing),
+        (f"{store}?shema=nope", "invalid URI query parameter: \"shema\"; did you mean 'schema'?"),
+    ):
+        assert main(["status", "--store", address]) == 2
+        assert words in capsys.readouterr().err
+        with pytest.raises(UsageError if "shema" in address else StoreUnusable, match=re.escape(words)):
+            trio.run(_take_part, address)
+
+
+async def _take_part(address: str) -> None:
+    with trio.fail_after(10):
+        await run_node("tests.orchestrator.nodes.fleet_harnesses:ticking", store=address, fleet="desk")

@@ -6,7 +6,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from orchestrator.errors import UsageError
-from orchestrator.store.places.store_location import server_at
+from orchestrator.store.places.store_location import place_of, server_at
 from orchestrator.store.postgres.postgres_address import (
     Address,
     has_password,
@@ -74,3 +74,19 @@ def test_what_may_be_part_of_a_password_is_neither_accepted_nor_shown(address: s
 def test_an_address_without_a_password_stays_as_it_is(address: str) -> None:
     conninfo_to_dict(address)
     assert (has_password(address), shown_url(address), server_at(address).url) == (False, address, address)
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("postgresq://desk:pa55@db/desk", "got postgresq://desk@db/desk; did you mean 'postgresql'?"),
+        ("Postgresql://db/desk", "did you mean 'postgresql'?"),
+        ("sqlite:///run.db", "got sqlite:///run.db; correct it"),
+    ],
+)
+def test_an_address_of_another_kind_is_not_taken_for_a_path(address: str, words: str) -> None:
+    with pytest.raises(UsageError, match="expected a path, or an address that begins with postgresql://") as error:
+        place_of(address)
+    assert words in str(error.value)
+    assert "pa55" not in str(error.value)
+    assert place_of("run:1.db").name == "run:1.db"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -225,3 +226,33 @@ def test_an_encrypted_store_has_its_fields_in_the_clear_for_those_with_the_key(
         PostgresStore(database)
     with pytest.raises(StoreUnusable, match="expected the key that it was encrypted with"):
         PostgresStore(database, encryption_key=bytes(32))
+
+
+def test_a_server_that_is_away_is_told_once_and_its_return_too(
+    database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither is told where only the session was ended."""
+    monkeypatch.setattr("orchestrator.store.postgres.postgres_store.SEAL_EVERY_S", 0.05)
+    name = database.rpartition("/")[2]
+    end_sealing = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND query NOT LIKE '%%leases%%'"
+    said = ""
+
+    def wait_said(text: str) -> None:
+        nonlocal said
+        give_up = time.monotonic() + 10
+        while text not in said:
+            assert time.monotonic() < give_up, said
+            time.sleep(0.02)
+            said += capsys.readouterr().err
+
+    with psycopg.connect(database.replace(f"/{name}", "/postgres"), autocommit=True) as db, closing(PostgresStore(database)):
+        db.execute(end_sealing, (name,))
+        time.sleep(0.3)
+        assert capsys.readouterr().err == ""
+        db.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false".encode())
+        db.execute(end_sealing, (name,))
+        wait_said("waiting for the server, and nothing is sealed meanwhile")
+        db.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true".encode())
+        wait_said(" is reached again, and sealed")
+
+    assert said.count("nothing is sealed") == said.count("reached again") == 1
