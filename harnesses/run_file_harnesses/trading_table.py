@@ -63,6 +63,7 @@ from harnesses.trading.market.instruments import Instrument
 from harnesses.trading.paper.paper_books import Fees
 from harnesses.trading.paper.paper_broker import PaperBroker, PaperBrokerLater
 from harnesses.trading.risk import Limits
+from harnesses.trading.sharing.paper_share import PaperShare
 from harnesses.trading.sharing.shared_account import Share, SharedAccount
 from harnesses.trading.strategies import Strategy, cross_strategy, portfolio_strategy, rsi_strategy
 from harnesses.trading.trading_harness import TradingHarness
@@ -131,7 +132,7 @@ _ACCOUNTS: dict[Path, tuple[object, SharedAccount]] = {}
 
 def _read_share(
     value: object, where: str, problems: TableProblems, *, of: Allotment, member: str, path: Path, read: Reader
-) -> Share | None:
+) -> Share | PaperShare | None:
     """Return a harness's share of an account; the harnesses of this process use one broker for it."""
     table, known = _ACCOUNTS.get(path.absolute(), (value, None))
     if known is not None and table != value:

@@ -107,7 +107,9 @@ MEANINGS: dict[str, tuple[str, ...]] = {
     "trading exchange options.secret": ("Its secret, likewise.",),
     "trading exchange options.password": ("API passphrase, likewise; required by some exchanges.",),
     "trading.broker with paper.fill_at": ("The price of a market order: `close` or `next_open`.", "text"),
-    "trading.broker with paper.path": ("The file of its books; without one, `STORE-NAME-venue`.",),
+    "trading.broker with paper.path": (
+        "The file of its books; without one, `STORE-NAME-venue`. Of a shared account, each harness has this and `-NAME`.",
+    ),
     "trading.broker with paper.name": ("What the venue is called.",),
     "trading.limits.stop_loss_window_s": ("Seconds in which stop-losses count.",),
     "trading.strategy rsi.name": ('`"rsi"`.', "text"),

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import quote
 from weakref import WeakValueDictionary
 
 from attrs import evolve
@@ -63,12 +64,25 @@ class PaperBroker:
         self.name = name
         self.rules = Rules(instruments, fees, slippage_bps, max_share, fill_at)
         self._ledger: Ledger = MemoryLedger(Books(cash))
-        if path is not None:
-            self._open(Path(path))
+        self.path = None if path is None else Path(path)
+        if self.path is not None:
+            self._open(self.path)
 
     def _open(self, path: Path) -> None:
         """Switch to the books in a file; create it from the current books if it is missing."""
         self._ledger = FileLedger(path, self._ledger.books())
+
+    def part(self, member: str, cash: Decimal) -> PaperBroker:
+        """Return a venue with the same rules for one member of a shared account: with bars, orders and books of its own.
+
+        Its file is next to that of this venue, with `-MEMBER` after the name, and is opened when the member connects.
+        """
+        made = PaperBroker(cash, name=self.name)
+        if self.path is not None:
+            path = self.path.with_name(f"{self.path.name}-{quote(member, safe='')}")
+            made = PaperBrokerLater(path, cash, owner=member, name=self.name)
+        made.rules = self.rules
+        return made
 
     @property
     def is_lasting(self) -> bool:
@@ -206,7 +220,7 @@ class PaperBrokerLater(PaperBroker):
 
     def __init__(self, path: str | Path, cash: Decimal = Decimal(10_000), *, owner: str = "", **arguments: Any) -> None:
         super().__init__(cash, **arguments)
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self._owner = owner
         self._is_opened = False
 

@@ -6,12 +6,15 @@
 
 A share claims an order before it is sent. Fills are read from the venue for all members together, and attributed by the client
 id of their order. A harness starts only if its own book is its sub-book, and the sum of all sub-books is the account.
+
+On paper each share is a `PaperShare`, with a venue of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -21,8 +24,10 @@ from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import Broker, BrokerUnavailable, VenueAccount
 from harnesses.trading.market.instruments import Instrument
 from harnesses.trading.market.orders import ONE, ZERO, Fill, OrderReport, PlacedOrder, exact
+from harnesses.trading.paper.paper_broker import PaperBroker
 from harnesses.trading.position_book import Book
 from harnesses.trading.sharing.account_ledger import AccountLedger
+from harnesses.trading.sharing.paper_share import PaperShare
 from harnesses.trading.sharing.shared_books import SharedBooks
 
 _TRIES = 5
@@ -34,18 +39,23 @@ class SharedAccount:
 
     Args:
         name: of the account.
+        broker: a `PaperBroker` says the cash and the rules of the account; each harness trades at a venue like it, of its own.
         path: the file of its sub-books, created if missing. Harnesses in other processes share the account if they have a
-            broker of the same account and the same path. Without it the sub-books end with the program.
+            broker of the same account and the same path. Without it, and with a paper broker without a file, the sub-books
+            end with the program.
     """
 
     def __init__(self, name: str, broker: Broker, *, path: str | Path | None = None) -> None:
         if not name:
             raise HarnessMisuse("SharedAccount: name: expected one, was ''; name the account, for messages and analyses")
         self.name, self.broker = name, broker
+        if isinstance(broker, PaperBroker) and broker.path is None:
+            path = None
         self.ledger = AccountLedger(None if path is None else Path(path))
+        self._venues: dict[str, PaperBroker] = {}
         self._reading = trio.Lock()
 
-    def share(self, member: str, cash: Decimal) -> Share:
+    def share(self, member: str, cash: Decimal) -> Share | PaperShare:
         """Return the broker of one harness.
 
         Args:
@@ -58,7 +68,10 @@ class SharedAccount:
         cash = exact("SharedAccount: cash", cash)
         if not member or not (cash.is_finite() and cash >= 0):
             raise HarnessMisuse(f"SharedAccount: expected a name, and cash from 0 up, was {member!r} with {cash}")
-        return Share(self, member, cash)
+        if not isinstance(self.broker, PaperBroker):
+            return Share(self, member, cash)
+        venue = self._venues.setdefault(member, self.broker.part(member, cash))
+        return PaperShare(self.name, self.ledger, venue, member, cash, join=partial(self.join, member, cash))
 
     def books(self) -> SharedBooks:
         """Return the sub-books as of the last fill that was read.
@@ -197,12 +210,7 @@ class Share:
     async def connect(self, symbols: Sequence[str]) -> Mapping[str, Instrument]:
         instruments = await self._broker.connect(symbols)
         books = await self._account.join(self._member, self._cash, symbols)
-        began = books.allotted[self._member]
-        self._kept = (
-            ""
-            if began == self._cash
-            else (f"account {self.shared}: {self._member} keeps the sub-book that it began with {began:f}, not {self._cash:f}")
-        )
+        self._kept = books.kept(self._member, self._cash)
         return instruments
 
     async def observe(self, market: MarketSlice) -> None:

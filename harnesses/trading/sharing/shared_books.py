@@ -8,7 +8,7 @@ none, so that the sum no longer equals the account. Cash is moved between the pa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal, localcontext
 
@@ -16,6 +16,8 @@ from attrs import evolve, field, frozen
 
 from harnesses.data.frozen_dict import freeze
 from harnesses.errors import HarnessMisuse
+from harnesses.trading.account import with_splits
+from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import VenueAccount
 from harnesses.trading.market.instruments import EXACT
 from harnesses.trading.market.orders import ZERO, Fill
@@ -53,6 +55,13 @@ class SharedBooks:
         """Return the name and the book of each part."""
         return [*sorted(self.members.items()), ("not allotted", self.spare)]
 
+    def kept(self, member: str, cash: Decimal) -> str:
+        """Say that a member keeps a sub-book that began with other cash than is asked for; empty if it did not."""
+        began = self.allotted[member]
+        if began == cash:
+            return ""
+        return f"account {self.account}: {member} keeps the sub-book that it began with {began:f}, not {cash:f}"
+
     def with_symbols(self, symbols: Iterable[str], held: VenueAccount, last_fill: Mapping[str, str]) -> SharedBooks:
         """Return the books with more symbols; those that are new begin with the units at the venue, as nobody's.
 
@@ -84,6 +93,23 @@ class SharedBooks:
             spare = evolve(self.spare, cash=self.spare.cash - cash)
         members = {**self.members, member: Book(cash)}
         return evolve(self, spare=spare, members=members, allotted={**self.allotted, member: cash})
+
+    def with_venue(self, member: str, fills: Sequence[Fill], held: VenueAccount, market: MarketSlice | None) -> SharedBooks:
+        """Return the books after new fills at a venue where a member is alone, and has what it holds there.
+
+        Args:
+            market: a slice with splits that the venue has just seen; fills from its time on count units after them.
+        """
+        book = self.members[member]
+        for fill in (one for one in fills if market and one.time < market.time):
+            book = book.after(fill)
+        book = with_splits(book, market)
+        for fill in fills:
+            book = book.after(fill)
+        costs = {symbol: position.cost for symbol, position in book.positions.items()}
+        units = {**dict.fromkeys(costs, ZERO), **held.positions}
+        positions = {symbol: Position(count, costs.get(symbol, ZERO)) for symbol, count in units.items()}
+        return evolve(self, members={**self.members, member: evolve(book, cash=held.cash, positions=positions)})
 
     def after_fill(self, fill: Fill, owner: str) -> SharedBooks:
         """Return the books after a fill of an order of `owner`; empty: of nobody."""

@@ -141,7 +141,7 @@ def of_account(tmp_path: Path, name: str, cash: object, **keys: object) -> Tradi
     )
 
 
-def test_harnesses_that_name_one_account_share_a_broker_and_its_books(tmp_path: Path) -> None:
+def test_harnesses_that_name_one_account_share_its_cash_and_have_each_a_paper_venue(tmp_path: Path) -> None:
     harnesses = {name: of_account(tmp_path, name, cash) for name, cash in (("alpha", "600"), ("beta", 400))}
     assert not list(tmp_path.iterdir())
 
@@ -153,7 +153,8 @@ def test_harnesses_that_name_one_account_share_a_broker_and_its_books(tmp_path: 
     trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
 
     assert [one.step_history[0].output.cash for one in harnesses.values()] == [600, 400]
-    assert {one.name for one in tmp_path.iterdir()} >= {"run.db-main-venue", "run.db-main-account"}
+    files = {one.name for one in tmp_path.iterdir() if not one.name.endswith(("-wal", "-shm", ".lock"))}
+    assert files == {"run.db-main-venue-alpha", "run.db-main-venue-beta", "run.db-main-account"}
     with pytest.raises(InvalidRequest, match="broker: expected that of the other harnesses of account 'main'"):
         of_account(tmp_path, "gamma", 1, broker="paper")
     with pytest.raises(InvalidRequest, match="account: has no cash: expected one; add it"):

@@ -39,6 +39,16 @@ from .test_trading_harness import FIRST, always, feed, order, plan, strategy
 CASH = Decimal(1000)
 
 
+class Exchange:
+    """Shows a paper broker as an exchange: one account for all, not divided on paper."""
+
+    def __init__(self, venue: PaperBroker) -> None:
+        self._venue = venue
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._venue, name)
+
+
 def fees() -> Fees:
     return Fees(rate=Decimal("0.001"))
 
@@ -68,7 +78,7 @@ async def held(account: SharedAccount, symbols: tuple[str, ...] = ("A",)) -> Ven
 
 
 async def test_two_strategies_trade_one_symbol_and_each_has_what_it_bought(autojump_clock):
-    account = SharedAccount("main", PaperBroker(CASH, fees=fees()))
+    account = SharedAccount("main", Exchange(PaperBroker(CASH, fees=fees())))
     alpha = TradingHarness(feed([100, 101, 102, 103]), account.share("alpha", Decimal(600)), plan(d0=[order(Side.BUY, 3)]))
     beta = TradingHarness(
         feed([100, 101, 102, 103]),
@@ -92,7 +102,7 @@ async def test_two_strategies_trade_one_symbol_and_each_has_what_it_bought(autoj
 
 
 async def test_harnesses_with_feeds_of_their_own_see_each_its_bars_at_one_venue(autojump_clock):
-    account = SharedAccount("main", PaperBroker(CASH))
+    account = SharedAccount("main", Exchange(PaperBroker(CASH)))
     buys_b = strategy(lambda market: [Order("B", Side.BUY, Decimal(1))] if not market.quotes["B"].units else [])
 
     alpha = TradingHarness(feed([100, 101, 102]), account.share("alpha", Decimal(500)), always(Side.BUY, 1))
@@ -105,7 +115,7 @@ async def test_harnesses_with_feeds_of_their_own_see_each_its_bars_at_one_venue(
 
 
 async def test_nobody_spends_another_s_cash(autojump_clock):
-    account = SharedAccount("main", PaperBroker(CASH))
+    account = SharedAccount("main", Exchange(PaperBroker(CASH)))
     alpha = TradingHarness(feed([100, 100]), account.share("alpha", Decimal(250)), always(Side.BUY, 5))
     beta = TradingHarness(feed([100, 100]), account.share("beta", Decimal(700)))
 
@@ -118,7 +128,7 @@ async def test_nobody_spends_another_s_cash(autojump_clock):
 
 
 async def test_more_cash_than_is_left_is_not_allotted(autojump_clock):
-    account = SharedAccount("main", PaperBroker(CASH))
+    account = SharedAccount("main", Exchange(PaperBroker(CASH)))
     await account.share("alpha", Decimal(700)).connect(["A"])
 
     with pytest.raises(HarnessMisuse, match=r"at most 300 in cash for 'beta', got 301 \(alpha 700, not allotted 300\)"):
@@ -141,7 +151,7 @@ async def trade(broker: PaperBroker, side: Side, count: int) -> None:
 
 async def test_a_trade_by_hand_ends_in_books_that_differ_with_every_part_until_one_adopts_it(autojump_clock):
     broker = PaperBroker(CASH)
-    account = SharedAccount("main", broker)
+    account = SharedAccount("main", Exchange(broker))
     await run_all(
         alpha=TradingHarness(feed([100]), account.share("alpha", Decimal(500)), always(Side.BUY, 2)),
         beta=TradingHarness(feed([100]), account.share("beta", Decimal(300)), always(Side.BUY, 1)),
@@ -168,7 +178,7 @@ async def test_a_trade_by_hand_ends_in_books_that_differ_with_every_part_until_o
 
 async def test_a_sale_by_hand_is_adopted_only_by_the_harness_that_had_the_units(autojump_clock):
     broker = PaperBroker(CASH)
-    account = SharedAccount("main", broker)
+    account = SharedAccount("main", Exchange(broker))
     await run_all(alpha=TradingHarness(feed([100]), account.share("alpha", Decimal(500)), always(Side.BUY, 2)))
     beta = account.share("beta", Decimal(100))
     await beta.connect(["A"])
@@ -184,7 +194,7 @@ async def test_a_sale_by_hand_is_adopted_only_by_the_harness_that_had_the_units(
 async def test_what_was_on_the_account_before_is_nobody_s_until_it_is_adopted(autojump_clock):
     broker = PaperBroker(CASH)
     await trade(broker, Side.BUY, 4)
-    account = SharedAccount("main", broker)
+    account = SharedAccount("main", Exchange(broker))
     alpha = account.share("alpha", Decimal(100))
     await alpha.connect(["A"])
 
@@ -194,7 +204,7 @@ async def test_what_was_on_the_account_before_is_nobody_s_until_it_is_adopted(au
 
 
 async def test_splits_change_every_sub_book_once(autojump_clock):
-    account = SharedAccount("main", PaperBroker(CASH))
+    account = SharedAccount("main", Exchange(PaperBroker(CASH)))
     closes, splits = [100, 50, 50], {1: 2}
     alpha = TradingHarness(feed(closes, splits), account.share("alpha", Decimal(500)), plan(d0=[order(Side.BUY, 2)]))
     beta = TradingHarness(feed(closes, splits), account.share("beta", Decimal(500)), plan(d0=[order(Side.BUY, 1)]))
@@ -207,7 +217,7 @@ async def test_splits_change_every_sub_book_once(autojump_clock):
 
 
 async def test_an_exit_belongs_to_the_harness_of_its_entry(autojump_clock):
-    account = SharedAccount("main", PaperBroker(CASH))
+    account = SharedAccount("main", Exchange(PaperBroker(CASH)))
     entry = order(Side.BUY, 2, stop_loss=Decimal(95), take_profit=Decimal(110))
     alpha = TradingHarness(feed([100, 101, 120]), account.share("alpha", Decimal(500)), plan(d0=[entry]))
     beta = TradingHarness(feed([100, 101, 120]), account.share("beta", Decimal(500)), plan(d0=[order(Side.BUY, 1)]))
@@ -235,7 +245,7 @@ class Dying(PaperBroker):
 
 async def test_a_fill_whose_answer_was_lost_is_attributed_once(autojump_clock):
     broker = Dying(CASH)
-    account = SharedAccount("main", broker)
+    account = SharedAccount("main", Exchange(broker))
     broker.is_dying = True
 
     await run_all(
@@ -249,7 +259,7 @@ async def test_a_fill_whose_answer_was_lost_is_attributed_once(autojump_clock):
 
 async def test_members_in_other_processes_share_the_file(tmp_path: Path):
     broker, path = PaperBroker(CASH), tmp_path / "account"
-    here, there = (SharedAccount("main", broker, path=path) for _ in range(2))
+    here, there = (SharedAccount("main", Exchange(broker), path=path) for _ in range(2))
     alpha, beta = here.share("alpha", Decimal(600)), there.share("beta", Decimal(400))
     for share in (alpha, beta):
         await share.connect(["A"])
@@ -271,10 +281,10 @@ async def test_members_in_other_processes_share_the_file(tmp_path: Path):
 
 async def test_another_venue_or_another_file_is_refused(tmp_path: Path):
     path = tmp_path / "account"
-    await SharedAccount("main", PaperBroker(CASH), path=path).share("alpha", CASH).connect(["A"])
+    await SharedAccount("main", Exchange(PaperBroker(CASH)), path=path).share("alpha", CASH).connect(["A"])
 
     with pytest.raises(HarnessMisuse, match="'main' is at paper: expected the same broker"):
-        await SharedAccount("main", PaperBroker(CASH, name="other"), path=path).share("beta", CASH).connect(["A"])
+        await SharedAccount("main", Exchange(PaperBroker(CASH, name="other")), path=path).share("beta", CASH).connect(["A"])
     (tmp_path / "text").write_text("no database at all, but long enough to be looked at" * 20)
     with pytest.raises(BrokerUnavailable, match="cannot be used"):
         AccountLedger(tmp_path / "text").books()
