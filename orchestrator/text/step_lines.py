@@ -66,6 +66,7 @@ def _trading(made: Mapping[str, Any]) -> Iterator[str]:
         *(_trade(_PAST.get(str(fill.get("side")), "traded"), fill) for fill in _each(made, "fills", "fill")),
         *(f"refused {_order(one)}: {_reason(one)}" for one in _each(made, "refused")),
         *(_cancelled(one) for one in _each(made, "cancelled")),
+        *(f"expired {one.get('symbol')}: {_reason(one)}" for one in _each(made, "reports") if one.get("status") == "expired"),
         *(f"order {one.get('do')}{_by(one)}" for one in _each(made, "commands")),
     ]
     if not acts:

@@ -15,7 +15,7 @@ from harnesses.trading.account import with_splits
 from harnesses.trading.account_model import TradingOutput, bars_of
 from harnesses.trading.market.bars import MarketSlice, SliceRun
 from harnesses.trading.market.instruments import EXACT
-from harnesses.trading.market.orders import ZERO, Fill, Side, Source
+from harnesses.trading.market.orders import ZERO, Fill, OrderStatus, Side, Source
 from harnesses.trading.position_book import Book, Position
 from harnesses.trading.report.performance import YEAR_S, BuyAndHold, DailyCloses, Month, MonthlyCloses
 from harnesses.trading.risk import RiskState
@@ -93,10 +93,12 @@ class Figures:
     trades: int
     refused: int
     """Number of orders, or parts of orders, that were not placed, and of cancellations that were refused."""
+    expired: int = 0
+    """Number of orders whose time in force was over before they were filled whole."""
     sharpe: float | None = None
     """Mean over standard deviation of the daily returns, for a year; None for less than a month or 20 days."""
     sortino: float | None = None
-    """The same over the deviation of losses alone."""
+    """The same over the root of the mean square of the losses of all days; a day without one counts as 0."""
     calmar: float | None = None
     """Yearly gain over the largest drawdown; None without one."""
     sales: int = 0
@@ -190,6 +192,7 @@ class AccountReading:
     """Fees of purchases whose units are still held, by symbol."""
     _fills: int = field(default=0, init=False)
     _refused: int = field(default=0, init=False)
+    _expired: int = field(default=0, init=False)
     _sales: int = field(default=0, init=False)
     _won: int = field(default=0, init=False)
     _exposure: float = field(default=0.0, init=False)
@@ -230,6 +233,7 @@ class AccountReading:
         self._drawdown = 1 - equity / self._peak if self._peak > 0 else 0.0
         self._max_drawdown = max(self._max_drawdown, self._drawdown)
         self._refused += output.refusals
+        self._expired += sum(one.status is OrderStatus.EXPIRED for one in output.reports)
         self._exposure += 1 - float(output.cash) / equity if equity > 0 else 0.0
         self._benchmark.take(market)
         self._daily.take(output.time, equity)
@@ -316,6 +320,7 @@ class AccountReading:
             fees=self._fees,
             trades=self._fills,
             refused=self._refused,
+            expired=self._expired,
             sharpe=daily.sharpe(span_s),
             sortino=daily.sortino(span_s),
             calmar=yearly_gain / self._max_drawdown if yearly_gain is not None and self._max_drawdown else None,

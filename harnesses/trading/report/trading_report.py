@@ -68,7 +68,10 @@ def figure_rows(figures: Figures) -> list[tuple[str, str]]:
         ("exposure", f"{figures.exposure:.1%} of the equity on average"),
         ("turnover", f"{figures.turnover:,.2f}, {figures.turns:.2f} times the mean equity"),
         ("fees", f"{figures.fees:,.2f}"),
-        ("trades", f"{figures.trades:,}; {figures.refused:,} orders, or parts of them, were not placed"),
+        (
+            "trades",
+            f"{figures.trades:,}; {figures.refused:,} orders, or parts of them, were not placed, {figures.expired:,} expired",
+        ),
         ("sales", f"{figures.sales:,}" + (f", {figures.win_rate:.1%} with a gain" if figures.win_rate is not None else "")),
     ]
 

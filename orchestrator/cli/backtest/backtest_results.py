@@ -28,12 +28,13 @@ Measure: TypeAlias = Literal["sharpe", "sortino", "calmar", "gain"]
 _MEASURES = {"sharpe": "Sharpe ratio", "sortino": "Sortino ratio", "calmar": "Calmar ratio", "gain": "gain"}
 _COLUMNS = (
     "gain_share benchmark_share yearly_gain_share sharpe sortino calmar max_drawdown_share win_rate_share exposure_share "
-    "trades fees refused equity"
+    "trades fees refused expired equity"
 )
 _NOTE = (
     "benchmark: the first equity, held in equal parts of all symbols, without costs. sharpe, sortino: of daily returns, for a "
     "year, without a risk-free rate. calmar: yearly gain over the largest drawdown. win rate: sales with more than their "
-    "units had cost, fees included. exposure: the mean share of the equity that is not cash."
+    "units had cost, fees included. exposure: the mean share of the equity that is not cash. refused, expired: orders or "
+    "parts of them."
 )
 
 
@@ -97,8 +98,19 @@ def choose(results: Sequence[Result], by: Measure) -> Trial:
     return best.trial
 
 
-def grid_answer(results: Sequence[Result], by: Measure) -> Answer:
-    """Return the results as a table, the best first."""
+def known_measure(results: Iterable[Result], by: Measure) -> Measure:
+    """Return what results can be ranked by: the gain if another measure is known for none of them."""
+    return by if any(one.measure(by) is not None for one in results) else "gain"
+
+
+def grid_answer(results: Sequence[Result], wanted: Measure, planned: int = 0) -> Answer:
+    """Return the results as a table, the best first.
+
+    Args:
+        wanted: what they are ranked by, if it is known for any of them.
+        planned: the number of combinations that were to run; more than there are results if some failed.
+    """
+    by = known_measure(results, wanted)
     ranked = rank(results, by)
     names = list(ranked[0].trial.options) if ranked else []
     rows = [(*_options(one.trial, names), *_cells(one.figures)) for one in ranked]
@@ -107,10 +119,12 @@ def grid_answer(results: Sequence[Result], by: Measure) -> Answer:
         best = ranked[0]
         value = best.measure(by)
         shown = "not known" if value is None else f"{value:+.2%}" if by == "gain" else f"{value:.2f}"
+        unknown = f"No combination has a {_MEASURES[wanted]}: the period is too short, or nothing was traded. "
+        failed = f" ({planned - len(ranked)} of {planned} failed)" if planned > len(ranked) else ""
         said = [
-            f"The best of {times(len(ranked), 'combination')} by its {_MEASURES[by]}, {shown}, is "
-            f"{label(best.trial.options)}. It was chosen by what happened afterwards: --walk-forward tells what such a choice "
-            "would have been worth."
+            f"{unknown if by != wanted else ''}The best of {times(len(ranked), 'combination')}{failed} by its "
+            f"{_MEASURES[by]}, {shown}, is {label(best.trial.options)}. It was chosen by what happened afterwards: "
+            "--walk-forward tells what such a choice would have been worth."
         ]
     return Answer("combinations", [Table("combinations", (*names, *_COLUMNS.split()), rows, _NOTE)], said)
 
@@ -169,5 +183,6 @@ def _cells(figures: Figures) -> tuple[Cell, ...]:
         figures.trades,
         money(figures.fees),
         figures.refused,
+        figures.expired,
         money(figures.last_equity),
     )

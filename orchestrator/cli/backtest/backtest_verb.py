@@ -166,11 +166,11 @@ class _Backtest:
 
     def _compare(self) -> tuple[list[Answer], list[Trial]]:
         from orchestrator.cli.backtest.backtest_plan import trial_of
-        from orchestrator.cli.backtest.backtest_results import grid_answer, rank
+        from orchestrator.cli.backtest.backtest_results import grid_answer, known_measure, rank
 
         results = self.shown = self._results([trial_of(self.table, options) for options in self.options])
-        best = rank(results, self.asked.by)[:1]
-        return [grid_answer(results, self.asked.by)], [one.trial for one in best]
+        best = rank(results, known_measure(results, self.asked.by))[:1]
+        return [grid_answer(results, self.asked.by, len(self.options))], [one.trial for one in best]
 
     def _forward(self, folds: int) -> tuple[list[Answer], list[Trial]]:
         from orchestrator.cli.backtest.backtest_plan import trial_of
@@ -250,8 +250,9 @@ class _Backtest:
 
     def _write_page(self, path: Path, shown: Sequence[Answer], best: Sequence[Trial]) -> None:
         from orchestrator.cli.backtest.backtest_page import grid_picture, write_page
+        from orchestrator.cli.backtest.backtest_results import known_measure
 
-        grid = grid_picture(self.shown, self.asked.by)
+        grid = grid_picture(self.shown, known_measure(self.shown, self.asked.by))
         write_page(path, shown, best, self.asked.store, title=f"Backtest of {self.table.config.name}", grid=grid)
 
 

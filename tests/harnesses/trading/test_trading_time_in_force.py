@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from harnesses.trading import Order, OrderKind, PaperBroker, Side, TimeInForce, TradingHarness
+from harnesses.trading.report.report_figures import account_of
 from tests.harnesses.trading.test_trading_brackets import CALM, FIRST, entry, feed, fills, plan
 
 IOC, FOK, DAY, GTD = TimeInForce.IOC, TimeInForce.FOK, TimeInForce.DAY, TimeInForce.GTD
@@ -66,6 +67,7 @@ async def test_an_order_expires_before_the_first_bar_after_its_time(autojump_clo
     assert sum(units for _, units, _ in fills(harness)) == bought
     ends = [one for step in harness.step_history for one in step.output.reports]
     assert (ends[-1].status, ends[-1].reason) == (("filled", "") if bought else ("expired", "its time is over"))
+    assert account_of(harness.step_history).figures.expired == (0 if bought else 1)
     assert harness.state.open == {}
 
 

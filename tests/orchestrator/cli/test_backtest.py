@@ -122,6 +122,15 @@ def test_a_grid_is_ranked_and_each_trial_is_what_its_harness_alone_comes_to(tmp_
     assert "<script" not in page.read_text()
 
 
+def test_what_is_too_short_for_a_ratio_is_ranked_by_gain_and_says_so(tmp_path: Path) -> None:
+    said = backtest(run_file(tmp_path, limit=18), "--grid", "fast=2,3", "--grid", "slow=5", "--workers", "1")
+
+    unknown = "No combination has a Sharpe ratio: the period is too short, or nothing was traded."
+    assert said.out.startswith(f"{unknown} The best of 2 combinations by its gain, ")
+    gains = [float(line.split()[2]) for line in said.out.splitlines() if line.split()[1:2] == ["5"]]
+    assert gains == sorted(gains, reverse=True)
+
+
 def test_a_backtest_that_was_killed_goes_on_and_comes_to_the_same(command: Command) -> None:
     words = [str(run_file(command.folder, limit=300)), "--grid", "fast=5,10", "--grid", "slow=20", "--workers", "1", "--json"]
     store = command.folder / "run-backtest.db"

@@ -12,7 +12,7 @@ from harnesses.features.feature_record import Iteration, IterationKind, Iteratio
 from harnesses.pipeline.pipeline_state import MoveKind, PipelineInput, PipelineOutput
 from harnesses.step import StateDelta
 from harnesses.trading.account_model import Cancelled, Command, Execution, TradingOutput
-from harnesses.trading.market.orders import Fill, Order, PlacedOrder, Side, Source
+from harnesses.trading.market.orders import Fill, Order, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side, Source
 from harnesses.trading.order_screening import Refusal
 from harnesses.trading.risk import RiskState
 from orchestrator.codec import decode, encode
@@ -22,6 +22,10 @@ from tests.orchestrator.commanded import HOSTILE
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 BUY = Order("A", Side.BUY, Decimal(10))
+
+EXPIRED = OrderReport(
+    "c", "1", "A", Side.BUY, OrderKind.LIMIT, Decimal(10), Decimal(0), OrderStatus.EXPIRED, "its time is over"
+)
 
 
 def fill(number: int, side: Side = Side.BUY) -> Execution:
@@ -45,6 +49,7 @@ TRADING = [
     ({"refused": (Refusal(BUY, Source.STRATEGY, Source.RISK, "too large"),)}, "refused buy 10 A: too large; equity"),
     ({"cancelled": (Cancelled("c", "A", Source.RISK, "halted"),)}, "cancelled A: halted; equity"),
     ({"cancelled": (Cancelled("x", "", Source.STRATEGY, "why", refused="unknown"),)}, "refused to cancel x: unknown; equity"),
+    ({"reports": (EXPIRED,)}, "expired A: its time is over; equity"),
     ({"commands": (Command("flatten"),)}, "order flatten by the operator; equity"),
     ({"commands": (Command("adopt", refused="no account"),)}, "order adopt refused: no account; equity"),
     ({"drawdown": Decimal("0.125"), "risk": RiskState.HALTED, "why": "loss"}, "(12.5% below its highest); risk halted (loss)"),
