@@ -34,6 +34,7 @@ _WORDS = {
     "decimal": 'a number, or a text such as "0.1"',
     "datetime": "a time with a zone",
 }
+_FORMS = {"Invalid decimal string": "a number"}
 _EXPECTED = re.compile(r"Expected `(?P<wanted>[^`]*)`(?: >= (?P<least>\d+))?")
 
 
@@ -195,7 +196,8 @@ def reader_of(kind: Any) -> Reader:
             message, _, inside = str(error).partition(" - at `$")
         match = _EXPECTED.match(message)
         if match is None:
-            wanted = f"one of {', '.join(_choices(kind))}"
+            choices = ", ".join(_choices(kind))
+            wanted = f"one of {choices}" if choices else _FORMS.get(message, "a value of another form")
         elif match["least"]:
             wanted = f"{match['least']} or more"
         else:

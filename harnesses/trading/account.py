@@ -13,7 +13,7 @@ confirms a real fall.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal, localcontext
 
@@ -87,6 +87,18 @@ def take_bar(
     if not price.believed:
         return price, None
     return price, after_bar(indicators, standings, bar, None if compared is None else float(compared))
+
+
+def withheld_bars(slices: Iterable[MarketSlice], max_jump: Decimal) -> Iterator[tuple[datetime, str]]:
+    """Yield time and symbol of each bar whose close is not believed, in the order of the slices."""
+    prices: dict[str, Price] = {}
+    for market in slices:
+        for symbol, bar in market.bars.items():
+            before = prices.get(symbol)
+            before = before and Price(before.close / bar.split, before.mark / bar.split)
+            prices[symbol], _ = _compared(before, bar, max_jump)
+            if not prices[symbol].believed:
+                yield market.time, symbol
 
 
 def with_gap(gaps_s: tuple[float, ...], before: datetime | None, time: datetime) -> tuple[float, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime, time
+from decimal import Decimal
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
@@ -20,6 +21,7 @@ from attrs import evolve, field, frozen
 
 from harnesses.files.safe_files import draft_of
 from harnesses.run_file_harnesses.trading_table import with_options
+from harnesses.trading.risk import limits_from
 from orchestrator.cli.backtest.parameter_grid import Options, label
 from orchestrator.cli.backtest.walk_forward import Fold
 from orchestrator.cli.run.run_file import RunFile, Table
@@ -92,6 +94,13 @@ def trading_table(file: RunFile, name: str | None) -> Table:
             "broker = { paper = true, … } in a run file of its own"
         )
     return table
+
+
+def max_jump_of(table: Table) -> Decimal:
+    """Return by how much a close may differ from the one before, as a part of it, so that it is believed."""
+    limits = table.config.arguments.get("limits")
+    given = {**(cast(Mapping[str, object], limits) if isinstance(limits, Mapping) else {}), **table.config.constraints}
+    return limits_from({"max_jump": given["max_jump"]} if "max_jump" in given else {}).max_jump
 
 
 def table_of(trial: Trial, table: Table) -> Table:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from math import prod
 from typing import Literal, TypeAlias
 
 import msgspec
 from attrs import frozen
 
+from harnesses.trading.account import withheld_bars
 from harnesses.trading.feeds.replay_feed import ReplayFeed
+from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.report.performance import BuyAndHold
 from harnesses.trading.report.report_figures import Account, AccountReading, Figures, Interval, Point, TradeRow
 from orchestrator.analysis.answers.answer import Answer, Cell, Table, money, times
@@ -22,6 +25,8 @@ from orchestrator.presets.trading_course import TradingStep
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 
 _PAGE = 1_000
+_NAMED = 5
+"""Withheld bars that are named."""
 _read_step = msgspec.json.Decoder(TradingStep).decode
 Measure: TypeAlias = Literal["sharpe", "sortino", "calmar", "gain"]
 """What trials are ranked by."""
@@ -131,11 +136,30 @@ def grid_answer(results: Sequence[Result], wanted: Measure, planned: int = 0) ->
 
 def held_gain(feed: ReplayFeed) -> float:
     """Return what holding brings from the first close of a recording to its last, as a fraction."""
-    held, time = BuyAndHold(), None
-    while (market := feed.slice_after(time)) is not None:
+    held = BuyAndHold()
+    for market in _slices(feed):
         held.take(market)
-        time = market.time
     return held.growth - 1
+
+
+def withheld(feed: ReplayFeed, max_jump: Decimal) -> Iterator[str]:
+    """Yield a sentence about the bars of a recording that are not believed, if there are any."""
+    bars = [
+        f"{symbol} {time:%Y-%m-%d %H:%M}".removesuffix(" 00:00") for time, symbol in withheld_bars(_slices(feed), max_jump)
+    ]
+    if bars:
+        more = f" and {len(bars) - _NAMED} more" if len(bars) > _NAMED else ""
+        yield (
+            f"{times(len(bars), 'bar')} withheld, more than max_jump ({max_jump}) from the close before: "
+            f"{', '.join(bars[:_NAMED])}{more}; give a split in the file of splits, or raise max_jump if it is real"
+        )
+
+
+def _slices(feed: ReplayFeed) -> Iterator[MarketSlice]:
+    time = None
+    while (market := feed.slice_after(time)) is not None:
+        yield market
+        time = market.time
 
 
 def forward_answer(
@@ -155,9 +179,12 @@ def forward_answer(
             (one.number, str(one.begin.date()), *period, *_options(best.trial, names), best.measure(by), *_cells(test.figures))
         )
     gain = prod(1 + float(tests[one.number].figures.gain) for one in folds) - 1
+    subject = f"Chosen by the {_MEASURES[by]} of the past, the options"
+    if not names:
+        subject = "Nothing was chosen, for there is no --grid: the options of the file"
     said = [
-        f"Chosen by the {_MEASURES[by]} of the past, the options brought {gain:+.2%} in {times(len(folds), 'test')} on what "
-        f"came after; held, the money would have brought {held:+.2%}."
+        f"{subject} brought {gain:+.2%} in {times(len(folds), 'test')} on what came after; held, the money would have brought "
+        f"{held:+.2%}."
     ]
     head = ("fold", "chosen_from", "test_from", "test_to", *names, f"chosen_by_{by}", *_COLUMNS.split())
     return Answer("walk-forward", [Table("folds", head, rows, _NOTE)], said)

@@ -149,19 +149,27 @@ class _Backtest:
 
     def run(self, html: Path | None, *, as_json: bool) -> int:
         """Run what is not finished, show what came of it, and return the exit code."""
+        from orchestrator.cli.backtest.backtest_plan import max_jump_of
+        from orchestrator.cli.backtest.backtest_results import withheld
+
         try:
             shown, best = self._forward(self.asked.folds) if self.asked.folds else self._compare()
         except _Stopped:
             say("to go on where it was: give the same command again")
             return self._code(ExitCode.STOPPED)
+        for line in withheld(self.maker.recording(self.table), max_jump_of(self.table)):
+            say(line)
         print_all(_lines(shown, as_json=as_json))
         if html is not None:
             self._write_page(html, shown, best)
         return self._code()
 
     def _code(self, *besides: ExitCode) -> int:
+        causes: dict[str, list[str]] = {}
         for name, outcome in self.failed.items():
-            say(f"orchestrator: {name} {one_line(str(outcome), 500)}")
+            causes.setdefault(str(outcome).replace(name, "…"), []).append(name)
+        for cause, names in causes.items():
+            say(f"orchestrator: {', '.join(names)} {one_line(cause, 500)}")
         return of_run(self.failed.values(), besides)
 
     def _compare(self) -> tuple[list[Answer], list[Trial]]:
@@ -178,14 +186,15 @@ class _Backtest:
         from orchestrator.cli.backtest.walk_forward import fold
 
         made = fold(self.maker.recording(self.table).times, folds, self.asked.in_sample)
-        results = self._results([trial_of(self.table, options, one) for one in made for options in self.options])
+        past = "to choose from" if len(self.options) > 1 else "to run on the past"
+        results = self._results([trial_of(self.table, options, one) for one in made for options in self.options], past)
         chosen: dict[int, Result] = {}
         for one in made:
             own = [each for each in results if each.trial.fold == one.number]
             best = choose(own, self.asked.by)
             chosen[one.number] = next(each for each in own if each.trial is best)
         trials = [trial_of(self.table, chosen[one.number].trial.options, one, is_test=True) for one in made]
-        tests = {each.trial.fold or 0: each for each in self._results(trials)}
+        tests = {each.trial.fold or 0: each for each in self._results(trials, "to test on what came after")}
         lost = [trial.name for trial in trials if trial.fold not in tests]
         if lost:
             raise UsageError(
@@ -194,8 +203,11 @@ class _Backtest:
         held = held_gain(self.maker.recording(self.table).between(made[0].test, made[-1].end))
         return [forward_answer(made, chosen, tests, self.asked.by, held)], [tests[one.number].trial for one in made]
 
-    def _results(self, trials: Iterable[Trial]) -> list[Result]:
+    def _results(self, trials: Iterable[Trial], what: str = "to run") -> list[Result]:
         """Run the trials that are not finished, and return the results of those that are now.
+
+        Args:
+            what: what is done with those that are left, for the line that says so.
 
         Raises:
             _Stopped: it was told to stop.
@@ -216,7 +228,7 @@ class _Backtest:
         left = _left(store, [one.name for one in stamped])
         if left:
             self.maker.make_planned(next(one for one in stamped if one.name == left[0]))  # a mistake is told once, here
-            say(f"{len(left)} of {len(stamped)} to run, recorded in {store}")
+            say(f"{len(left)} of {len(stamped)} {what}, recorded in {store}")
             trio.run(self._run, left)
         unfinished = _left(store, [one.name for one in stamped])
         if any(name not in self.failed for name in unfinished):

@@ -115,6 +115,7 @@ def test_secrets_are_in_the_environment(tmp_path: Path, monkeypatch: pytest.Monk
         ({"risk": {}}, "unknown key 'risk': expected one of account, feed, broker, strategy, cash, limits"),
         ({"broker": "papers"}, "broker: expected 'paper', or a table with one of paper, exchange, function, got 'papers'"),
         ({"broker": {"paper": True, "fees": {"rate": -1}}}, "broker: fees: Fees: rate: expected a number from 0 up, was -1"),
+        ({"broker": {"paper": True, "cash": "lots"}}, "broker: cash: expected a number, was 'lots'; correct it"),
         ({"broker": "paper", "cash": 3}, "cash: expected none, because the broker knows the initial cash"),
         ({"period_s": "fast"}, "period_s: expected a number, was 'fast'"),
         ({"initial_state": {}}, "unknown key 'initial_state'"),

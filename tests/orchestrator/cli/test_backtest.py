@@ -131,6 +131,29 @@ def test_what_is_too_short_for_a_ratio_is_ranked_by_gain_and_says_so(tmp_path: P
     assert gains == sorted(gains, reverse=True)
 
 
+def test_without_a_grid_nothing_is_chosen_and_the_lines_of_a_walk_forward_differ(tmp_path: Path) -> None:
+    file = run_file(tmp_path, limit=60, strategy='{ name = "cross", fast = 2, slow = 5 }')
+    file.write_text(f'{file.read_text()}limits = {{ max_jump = "0.1" }}\n')
+
+    said = backtest(file, "--walk-forward", "1", "--by", "gain", "--workers", "1")
+
+    assert said.out.startswith("Nothing was chosen, for there is no --grid: the options of the file brought ")
+    assert [line.partition(",")[0] for line in said.err.splitlines()] == [
+        "1 of 1 to run on the past",
+        "1 of 1 to test on what came after",
+        "1 bar withheld",
+    ]
+
+
+def test_failed_trials_are_counted_and_each_cause_is_told_once(tmp_path: Path) -> None:
+    file = run_file(tmp_path, limit=25, broker="{ paper = true, cash = 20 }")
+
+    said = backtest(file, "--grid", "fast=2,3", "--grid", "slow=5", "--workers", "1")
+
+    assert said.code == 1
+    assert "orchestrator: apple.fast-2.slow-5, apple.fast-3.slow-5 failed: HarnessMisuse: harness '…', step 2" in said.err
+
+
 def test_a_backtest_that_was_killed_goes_on_and_comes_to_the_same(command: Command) -> None:
     words = [str(run_file(command.folder, limit=300)), "--grid", "fast=5,10", "--grid", "slow=20", "--workers", "1", "--json"]
     store = command.folder / "run-backtest.db"
