@@ -45,8 +45,9 @@ def for_store(text: str, store: object) -> str:
     option = store_option(store)
 
     def completed(found: re.Match[str]) -> str:
-        is_complete = found["verb"] in _STORELESS or " --store " in found["rest"]
-        return found[0] if is_complete else f"`orchestrator {found['verb']}{found['rest']}{option}`"
+        options, dashes, words = found["rest"].partition(" -- ")
+        is_complete = found["verb"] in _STORELESS or " --store " in options or {"--help", "-h"}.intersection(options.split())
+        return found[0] if is_complete else f"`orchestrator {found['verb']}{options}{option}{dashes}{words}`"
 
     return _COMMAND.sub(completed, text) if option else text
 

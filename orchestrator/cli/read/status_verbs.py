@@ -79,7 +79,16 @@ def _watch(reader: SqliteReader, common: Common) -> int:
     return ExitCode.OK
 
 
-def steps(name: Name, /, *, after: Count = 0, limit: Count | None = None, follow: bool = False, common: Common = USUAL) -> int:
+def steps(
+    name: Name,
+    /,
+    *,
+    after: Count = 0,
+    limit: Count | None = None,
+    newest: Count | None = None,
+    follow: bool = False,
+    common: Common = USUAL,
+) -> int:
     """Show the recorded steps of a harness.
 
     A line has the number of the step, its time, the attempt, what the step did, and what changed in the state. Steps of
@@ -88,10 +97,13 @@ def steps(name: Name, /, *, after: Count = 0, limit: Count | None = None, follow
     Args:
         name: the name of the harness
         after: leave out the first N steps
-        limit: show at most N steps
+        limit: show at most N steps, the oldest
+        newest: show only the newest N steps
         follow: continue with new steps until the program ends; Ctrl-C ends only the following
     """
     with closing(common.reader()) as reader:
+        if newest is not None:
+            after = max(after, find_harness(reader, name).current_step - newest)
         for _ in looks(reader.path, _FOLLOW_S) if follow else [None]:
             shown = 0
             for record in _steps(reader, name, after, limit):

@@ -30,6 +30,8 @@ def _no_store_is_implied(monkeypatch: pytest.MonkeyPatch) -> None:
         ("`orchestrator analyze RUN slow`", "`orchestrator analyze RUN slow`"),
         ("the orchestrator `run`", "the orchestrator `run`"),
         ("see `orchestrator --help`", "see `orchestrator --help`"),
+        ("see `orchestrator backtest --help`", "see `orchestrator backtest --help`"),
+        ("`orchestrator run FILE -- --help`", "`orchestrator run FILE --store a.db -- --help`"),
     ],
 )
 def test_each_command_in_a_message_has_the_store_once(text: str, expected: str) -> None:
