@@ -23,7 +23,7 @@ from orchestrator.records import ApprovalRecord, HarnessRecord
 from orchestrator.runtime.activity import LEAST_S, Doing, Facts, Live, activity, limit_of, span
 from orchestrator.store.rules.signing_key import read_secret
 from orchestrator.store.store_capabilities import Roster, Rostered, Timed, kill_switch_of, path_of, secret_of
-from orchestrator.text.command_hints import command, for_store, way_to_resume
+from orchestrator.text.command_hints import command, for_store, run_command, way_to_resume
 
 INTERRUPTED = "interrupted"
 """Shown instead of a status that only a living program can have."""
@@ -60,9 +60,9 @@ def cause(
         is_any_running: whether a program is running on the store, so that `orchestrator start` can work.
     """
     if shown_status(record) == INTERRUPTED:
-        return f"its program is gone; to go on: `{command(location, 'run', 'FILE')}`"
+        return f"its program is gone; to go on: `{run_command(location)}`"
     if record.status is Status.PAUSED:
-        first = "" if record.owned else f"its program is gone; to go on: `{command(location, 'run', 'FILE')}`, then "
+        first = "" if record.owned else f"its program is gone; to go on: `{run_command(location)}`, then "
         return f"{first}{way_to_resume(record.name, location)}"
     said, start = str(record.event.get("cause") or ""), f"`orchestrator start {record.name}`"
     what, _, remedy = said.rpartition(_REOPEN)
@@ -70,7 +70,7 @@ def cause(
         said = f"{what}; it is reopened: {start} makes it ask again"
     if is_settled:
         said = f"the outcome of its effect, which was unknown, is settled; to go on: {start}"
-    return for_store(said if is_any_running else said.replace(start, "`orchestrator run FILE`"), location)
+    return for_store(said if is_any_running else said.replace(start, f"`{run_command(location)}`"), location)
 
 
 @frozen

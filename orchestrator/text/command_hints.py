@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from shlex import quote
 
@@ -19,6 +20,14 @@ _SHOWN: dict[str, str] = {}
 def show_as(path: object, shown: str) -> None:
     """Have commands name something else than a path from now on, such as the address of the store that it is a copy of."""
     _SHOWN[str(path)] = shown
+
+
+_FLEETS: dict[str, str] = {}
+
+
+def show_fleets(place: object, fleets: Sequence[str]) -> None:
+    """Have commands that run the harnesses of a store be those of its nodes from now on."""
+    _FLEETS[str(place)] = fleets[0] if len(fleets) == 1 else "NAME"
 
 
 def store_option(store: object) -> str:
@@ -54,12 +63,18 @@ def for_store(text: str, store: object) -> str:
 
 def ways_to_start(store: object, name: str) -> str:
     """Return how to start a harness that has ended, whether its program is still running or not."""
-    return f"`{command(store, 'start', name)}` while its program runs, else `{command(store, 'run', 'FILE')}`"
+    return f"`{command(store, 'start', name)}` while its program runs, else `{run_command(store)}`"
 
 
 def way_to_resume(name: str, store: object = "") -> str:
     """Return how to resume a paused harness."""
     return f"`{command(store, 'resume', name)}` lets it go on"
+
+
+def run_command(store: object) -> str:
+    """Return the command that runs the harnesses of a store: as a node where it has a fleet."""
+    fleet = _FLEETS.get(str(store))
+    return command(store, "run", "FILE") if fleet is None else command(store, "node", "FILE", "--fleet", fleet)
 
 
 def command(store: object, *words: str) -> str:

@@ -25,7 +25,7 @@ from orchestrator.operating.kill_switch_orders import switch_fields, turn
 from orchestrator.operating.operator_messages import post
 from orchestrator.operating.pool_accounts import set_limits
 from orchestrator.operating.store_writing import user_name
-from orchestrator.text.command_hints import command
+from orchestrator.text.command_hints import run_command
 from orchestrator.web.site import Site
 
 ORDERS: Mapping[str, str] = {
@@ -61,9 +61,7 @@ def order(site: Site, name: str, verb: str, options: str = "", body: bytes = b""
     if reply is None or reply.status == 404:
         return refusal(
             409,
-            _NOT_RUNNING.format(
-                name=name, verb="set limits" if verb == LIMITS else verb, how=command(site.path, "run", "FILE")
-            ),
+            _NOT_RUNNING.format(name=name, verb="set limits" if verb == LIMITS else verb, how=run_command(site.path)),
         )
     return answered(reply.status, reply.fields)
 
@@ -128,7 +126,7 @@ def ask(site: Site, name: str, body: Mapping[str, Any]) -> dict[str, Any] | Resp
     find_harness(site.reader, name)
     reply = question(site.path, name, f"ask?timeout_s={timeout_s}", encode(body["message"]), timeout_s, by=user_name())
     if reply is None or reply.status == 404:
-        return refusal(409, _NOT_RUNNING.format(name=name, verb="answer", how=command(site.path, "run", "FILE")))
+        return refusal(409, _NOT_RUNNING.format(name=name, verb="answer", how=run_command(site.path)))
     return answered(reply.status, reply.fields)
 
 

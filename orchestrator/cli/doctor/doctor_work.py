@@ -26,7 +26,7 @@ from orchestrator.store.file.run_lock import is_alive, is_suspended, pid_of
 from orchestrator.store.rules.signing_key import read_secret
 from orchestrator.store.sqlite.sqlite_file import open_reader, translated
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
-from orchestrator.text.command_hints import command, for_store, ways_to_start
+from orchestrator.text.command_hints import command, for_store, run_command, ways_to_start
 from orchestrator.text.json_text import object_of
 from orchestrator.text.terminal_text import CAUSE_WIDTH, one_line
 
@@ -82,7 +82,7 @@ def ownership(store: Path) -> Iterator[Check]:
 def attempts(store: Path) -> Iterator[Check]:
     """Report attempts whose program died mid-run."""
     cut = [known.name for known in harnesses_of(store) if not known.alive and known.status in _UNDER_WAY]
-    fix = f"`{command(store, 'run', 'FILE')}` with its run file: it goes on from its last step"
+    fix = f"`{run_command(store)}` with its run file: it goes on from its last step"
     found = [warn("attempts", f"{one_line(name)}: its process died mid-run", fix) for name in cut]
     yield from few(found, well("attempts", "no attempt was cut off"))
 

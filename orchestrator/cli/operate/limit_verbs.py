@@ -13,12 +13,11 @@ from orchestrator.child_spec import check_name
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.operate.approval_verbs import By
-from orchestrator.cli.operate.live_verbs import not_running
+from orchestrator.cli.operate.live_verbs import find_known, not_running
 from orchestrator.cli.verb_options import USUAL, Common, Name, Words, print_all
 from orchestrator.codec import encode
 from orchestrator.control.control_client import LIMITS, order
 from orchestrator.errors import UsageError
-from orchestrator.history.past_reader import find_harness
 from orchestrator.operating.store_writing import user_name
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.text.terminal_text import one_line
@@ -102,7 +101,7 @@ def _limit(text: str) -> tuple[str, float | None]:
 def _give(common: Common, name: str, wanted: Mapping[str, float | None], by: str, reason: str) -> int:
     check_name(name)
     with closing(SqliteReader(common.store_path)) as reader:
-        path, record = reader.path, find_harness(reader, name)
+        path, record = reader.path, find_known(reader, name)
     said = encode({"limits": dict(wanted), "by": by, "reason": reason})
     reply = order(path, name, LIMITS, body=said.encode(), by=by or user_name())
     if reply is None or reply.status == 404:

@@ -19,15 +19,16 @@ from orchestrator.cli.verb_options import USUAL, Common, Name, Seconds, WordsOrD
 from orchestrator.codec import encode
 from orchestrator.control.control_client import Reply, ask_all, order, question
 from orchestrator.control.metrics_of_all import merged
-from orchestrator.errors import OrchestratorError, UsageError
+from orchestrator.errors import OrchestratorError, UnknownHarness, UsageError
 from orchestrator.history.past_reader import find_harness
 from orchestrator.lifecycle import ENDED, Status
 from orchestrator.operating.store_writing import user_name
 from orchestrator.records import HarnessRecord
 from orchestrator.status import shown_status
 from orchestrator.store.file.server_copy import server_of, shown_place
+from orchestrator.store.places.store_location import why_unplaced_at
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
-from orchestrator.text.command_hints import command, for_store, way_to_resume
+from orchestrator.text.command_hints import for_store, run_command, way_to_resume
 from orchestrator.text.terminal_text import CAUSE_WIDTH, one_line
 from orchestrator.text.value_lines import json_line
 
@@ -170,8 +171,23 @@ def give(store: str, name: str, verb: str, options: str = "", *, as_json: bool) 
 def _send(store: str, name: str, verb: str, options: str) -> tuple[HarnessRecord, Reply | None]:
     check_name(name)
     with closing(SqliteReader(store)) as reader:
-        path, record = reader.path, find_harness(reader, name)
+        path, record = reader.path, find_known(reader, name)
     return record, order(path, name, verb, options, by=user_name())
+
+
+def find_known(reader: SqliteReader, name: str) -> HarnessRecord:
+    """Return what is known of one harness.
+
+    Raises:
+        NotRunning: it is in the file of a fleet, and no node can run it.
+        UnknownHarness: there is none of that name.
+    """
+    try:
+        return find_harness(reader, name)
+    except UnknownHarness:
+        if (server := server_of(reader.path)) is not None and (why := why_unplaced_at(server, name)):
+            raise NotRunning(f"harness {name!r} is not run: {one_line(why, 300)}; `orchestrator nodes` shows them") from None
+        raise
 
 
 def _report(verb: str, store: str, record: HarnessRecord, reply: Reply | None, *, as_json: bool) -> ExitCode:
@@ -207,7 +223,7 @@ def not_running(verb: str, store: str, record: HarnessRecord, reply: Reply | Non
             f"{record.name!r} is {status}, but its program takes no orders: expected a socket beside {shown_place(store)}; "
             f"run `{install_command('control')}`, use `orchestrator run` or Orchestrator(control=True), and start it again"
         )
-    how = f"{command(store, 'run', 'FILE')}` with its run file or script"
+    how = f"{run_command(store)}` with its run file or script"
     return NotRunning(
         f"{_nobody(store, record, reply)}, so {record.name!r} ({status}) did not get the order to {verb}: expected one; "
         f"`{how} starts it"
@@ -362,7 +378,7 @@ def _put(store: str, name: str, asked: str, body: str, wait_s: float) -> int:
     """
     with closing(SqliteReader(store)) as reader:
         path = reader.path
-        find_harness(reader, name)
+        find_known(reader, name)
     reply = question(path, name, asked, body, wait_s, by=user_name())
     if reply is None or reply.status == 404:
         where = (
@@ -370,7 +386,7 @@ def _put(store: str, name: str, asked: str, body: str, wait_s: float) -> int:
             if reply is None
             else f"no program on {shown_place(store)} runs {name!r} now"
         )
-        raise NotRunning(f"{where}: expected one to answer; `{command(store, 'run', 'FILE')}` starts it")
+        raise NotRunning(f"{where}: expected one to answer; `{run_command(store)}` starts it")
     if reply.status != 200:
         said = str(reply.fields.get("error") or reply.text)
         raise Unanswered(said) if reply.status in _FAILED else UsageError(said)

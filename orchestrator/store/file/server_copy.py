@@ -3,6 +3,7 @@
     ~/.cache/orchestrator/servers/1f3a…/    for each address, readable by its user only
         server-copy.db                      what every verb, page and analysis reads; nobody runs harnesses on it
         server-copy.db-living               the runs that were alive when the copy was made, by their leases
+        server-copy.db-fleets               the fleets whose nodes have run its harnesses
         server-copy.db-latch/               the kill switches that were on
         server.json                         which store it is a copy of
 
@@ -12,6 +13,8 @@ Invariant: a path alone tells whether it is such a copy, so it may be passed on 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
@@ -19,11 +22,12 @@ import msgspec
 
 from harnesses.files.safe_files import draft_of
 from orchestrator.errors import StoreUnusable
-from orchestrator.text.command_hints import show_as
+from orchestrator.text.command_hints import show_as, show_fleets
 
 COPY = "server-copy.db"
 _NOTE = "server.json"
 _LIVING = "-living"
+_FLEETS = "-fleets"
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -60,6 +64,7 @@ def copy_path(server: Server) -> Path:
             f"{server.location} cannot be copied to {folder}: {error}; have XDG_CACHE_HOME name a folder of yours"
         ) from error
     show_as(folder / COPY, server.address)
+    _show_fleets(folder / COPY, server)
     return folder / COPY
 
 
@@ -89,6 +94,21 @@ def note_living(path: Path, runs: str) -> None:
     """Keep the names of the living runs, a JSON list, beside a copy."""
     with draft_of(Path(f"{path}{_LIVING}"), mode=0o600) as file:
         file.write(runs.encode())
+
+
+def note_fleets(path: Path, server: Server, fleets: Sequence[str]) -> None:
+    """Keep the names of the fleets of a store beside its copy, unless there are none now: their nodes may all have ended."""
+    if fleets:
+        with draft_of(Path(f"{path}{_FLEETS}"), mode=0o600) as file:
+            file.write(msgspec.json.encode(fleets))
+        _show_fleets(path, server)
+
+
+def _show_fleets(path: Path, server: Server) -> None:
+    with suppress(OSError, msgspec.DecodeError):
+        fleets = msgspec.json.decode(Path(f"{path}{_FLEETS}").read_bytes(), type=list[str])
+        for place in (path, server.address, server.location):
+            show_fleets(place, fleets)
 
 
 def living_runs(path: Path) -> frozenset[str]:

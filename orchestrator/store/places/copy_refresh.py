@@ -27,7 +27,7 @@ from orchestrator.kill_switch import KillSwitch
 from orchestrator.store.file.schema import INDEX_NEW
 from orchestrator.store.file.schema import VERSION as FILE_VERSION
 from orchestrator.store.file.schema_shape import Connection
-from orchestrator.store.file.server_copy import Server, note_living
+from orchestrator.store.file.server_copy import Server, note_fleets, note_living
 from orchestrator.store.file.summary_folder import remove_summary, writing
 from orchestrator.store.integrity.chain_head import Noted
 from orchestrator.store.integrity.residue import NOT_PRUNED, Base, read_base
@@ -61,6 +61,7 @@ SELECT m.store, coalesce((SELECT max(position) FROM seals WHERE substr(notes, 1,
 FROM meta m
 """
 """Equal while nothing has changed."""
+_FLEETS = "SELECT DISTINCT fleet FROM nodes ORDER BY fleet"
 _CHANGING = "class, owner, epoch, status, attempt, supervision, event, time_us, mailbox_limit"
 _PAGED = {
     "records": (
@@ -222,6 +223,7 @@ class CopyRefresh:
         if is_all:
             self._keep_switches(switches)
             note_living(self._path, living)
+            note_fleets(self._path, self._server, [fleet for (fleet,) in db.rows(_FLEETS)])
         with draft_of(self._state, mode=0o600) as file:
             file.write(msgspec.json.encode([FILE_VERSION, *(moment if is_all else [store, pruned])]))
         return is_all

@@ -157,6 +157,20 @@ def order_at(server: Server, order: GivenOrder, *, answer_s: float) -> Answer | 
     return give_order(Address(server.url, server.schema, _ORDER_S), order, wait_s=_ORDER_S, answer_s=answer_s)
 
 
+def why_unplaced_at(server: Server, name: str) -> str | None:
+    """Return why no node runs a harness that is in the file of its fleet; None if none says so.
+
+    Raises:
+        StoreError: the server does not answer.
+    """
+    from orchestrator.store.postgres.postgres_address import Address
+    from orchestrator.store.postgres.postgres_connection import limited
+    from orchestrator.store.postgres.postgres_order_table import why_unplaced
+
+    with limited(Address(server.url, server.schema, _ORDER_S), _ORDER_S) as db:
+        return why_unplaced(db, name)
+
+
 def switch_at(path: str | Path) -> KillSwitch:
     """Return the kill switch of the store at a path, on its server if it is a copy."""
     server = server_of(path)

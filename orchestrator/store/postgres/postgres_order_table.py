@@ -78,6 +78,12 @@ FROM leases l LEFT JOIN nodes n ON n.run = l.run WHERE l.run = %s
 _UNPLACED = "SELECT as_json(unplaced) ->> %s FROM nodes WHERE is_alive(run) AND as_json(unplaced) ->> %s IS NOT NULL LIMIT 1"
 
 
+def why_unplaced(db: Database, harness: str) -> str | None:
+    """Return why no node runs a harness, as one of them says; None if none does."""
+    row = db.row(_UNPLACED, (harness, harness))
+    return None if row is None else str(row[0])
+
+
 def take_orders(db: Database, run: str, startable: Collection[str]) -> list[TakenOrder]:
     """Take the orders that are for a run; return all that it has taken and not answered.
 
@@ -199,8 +205,7 @@ class _Giving:
                 f"{said}: expected {self._who(keeper)} to take it within {take_s:g} s; see whether that program hangs or "
                 "takes no orders, or give it again when the lease has lapsed"
             )
-        row = self._db.row(_UNPLACED, (self._order.harness, self._order.harness))
-        why = row[0] if row else "none has it in its file"
+        why = why_unplaced(self._db, self._order.harness) or "none has it in its file"
         return f"{said}: expected a node to start it within {take_s:g} s: {why}; `orchestrator nodes` shows them"
 
     def _why_no_answer(self, run: str, is_alive: bool) -> str:

@@ -290,10 +290,11 @@ def test_it_bears_closed_streams(command: Command, redirections: str) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_data_is_utf_8_whatever_the_locale_says(command: Command) -> None:
-    done = command("steps", "three", PYTHONIOENCODING="ascii", LC_ALL="C")
+def test_the_newest_steps_are_utf_8_whatever_the_locale_says(command: Command) -> None:
+    done = command("steps", "three", "--newest", "2", PYTHONIOENCODING="ascii", LC_ALL="C")
 
     assert done.code == 0
+    assert [line.split()[0] for line in done.out.splitlines()] == ["2", "3"]
     assert "→" in done.out
 
 

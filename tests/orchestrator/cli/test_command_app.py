@@ -162,7 +162,7 @@ def test_the_reference_has_every_verb_and_its_options():
     assert [line.removeprefix("### ") for line in text.splitlines() if line.startswith("### ")] == [
         verb.name for group in GROUPS for verb in VERBS if verb.group == group
     ]
-    assert "| `--limit N` | show at most N steps |" in text
+    assert "| `--limit N` | show at most N steps, the oldest |" in text
     assert text.count("```") % 2 == 0
 
 

@@ -13,12 +13,14 @@ import psycopg
 import pytest
 import trio
 
-from orchestrator import PostgresStore
+from orchestrator import PostgresStore, events
 from orchestrator.cli import main
 from orchestrator.cli.nodes import nodes_verb
 from orchestrator.cli.nodes.node_file import read_fleet
 from orchestrator.errors import StoreUnusable, UsageError
+from orchestrator.lifecycle import Status
 from orchestrator.nodes.run_node import run_node
+from orchestrator.store.conformance import claim, event_row
 from orchestrator.store.postgres.postgres_nodes import NodeTable
 from orchestrator.store.postgres.postgres_schema import AS_JSON, SCHEMA, VERSION
 from tests.orchestrator.store.postgres.cut_off import Proxy
@@ -125,3 +127,21 @@ def test_an_address_that_will_never_do_ends_a_node_as_it_ends_a_run(server: Post
 async def _take_part(address: str) -> None:
     with trio.fail_after(10):
         await run_node("tests.orchestrator.nodes.fleet_harnesses:ticking", store=address, fleet="desk")
+
+
+def test_what_no_node_can_run_is_told_with_the_reason_and_what_is_cut_off_with_the_command_of_a_node(
+    server: PostgresServer, capsys: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    database = server.new_database()
+    with closing(PostgresStore(database)) as store:
+        table = NodeTable(store)
+        table.join("desk", "red", store.run, [], 1, "file")
+        table.tell("desk", "red", store.run, draining=False, unplaced={"far": "expected a node with gpu"})
+        two = claim(store, "two")
+        store.commit([], [event_row(two, events.Started(), Status.RUNNING)])
+        for words in (["start", "far"], ["ask", "far", "1"], ["limits", "set", "far", "period_s=5"]):
+            assert main([*words, "--store", database]) == 1
+            assert "harness 'far' is not run: expected a node with gpu; `orchestrator nodes" in capsys.readouterr().err
+    assert main(["status", "--store", database]) == 0
+    assert f"orchestrator node FILE --fleet desk --store {database}" in capsys.readouterr().out
