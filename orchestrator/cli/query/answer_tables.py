@@ -150,6 +150,8 @@ def only(answers: Sequence[Answer], name: str) -> Answer:
 
 CELL = 60
 """Characters of a cell that people see."""
+_MONEY = ",18)"
+"""End of the type of money, which has more places than people read."""
 _LOOK = 200
 """Rows that are looked at before the columns get their widths."""
 Said: TypeAlias = Iterable[Head | Page | End]
@@ -190,7 +192,7 @@ def text_rows(said: Said, tally: Tally) -> Iterator[str]:
     widths: list[int] = []
     for head, rows in _gathered(_pages(said, tally)):
         right = [_is_number_type(type) for type in head.types]
-        cells = [[_shown(cell, tally) for cell in row] for row in rows]
+        cells = [[_shown(cell, type, tally) for cell, type in zip(row, head.types, strict=True)] for row in rows]
         if not widths:
             names = [brief(name, CELL) for name in head.columns]
             widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
@@ -246,9 +248,11 @@ def _gathered(
         yield head, gathered
 
 
-def _shown(cell: Any, tally: Tally) -> str:
+def _shown(cell: Any, type: str, tally: Tally) -> str:
     if cell is None:
         return "NULL"
+    if type.endswith(_MONEY) and "." in str(cell):
+        return str(cell).rstrip("0").rstrip(".")
     if isinstance(cell, bool):
         return "true" if cell else "false"
     text = str(cell) if isinstance(cell, int | float) else brief(cell, CELL)

@@ -46,6 +46,16 @@ def test_a_table_is_for_people(command: Command) -> None:
     assert done.out == "harness   steps\n--------  -----\nfeatures     13\nflaky        14\n"
 
 
+def test_money_is_shown_without_the_zeros_behind_it_and_other_numbers_as_they_are(command: Command) -> None:
+    done = command(
+        "sql",
+        "run.jsonl",
+        "select 340.50::decimal(38,18) as a, 100::decimal(38,18) as b, 0.10::decimal(4,2) as c, 0::decimal(38,18) as d",
+    )
+
+    assert done.out.splitlines()[-1].split() == ["340.5", "100", "0.10", "0"]
+
+
 def test_json_is_an_object_a_line_and_json_in_it_is_not_text(command: Command) -> None:
     done = command("sql", "run.jsonl", "select step_number, output, output as output from steps where seq = 14", "--json")
 
