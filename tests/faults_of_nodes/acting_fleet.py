@@ -9,11 +9,15 @@ from pathlib import Path
 
 import trio
 
-from harnesses import BaseHarness, Confirmed, NotDone
+from harnesses import BaseHarness, Budget, Confirmed, NotDone
 from orchestrator import Member, Orchestrator
 from orchestrator.handle import Handle
 from tests.faults_of_nodes.ledger import FOLDER, note, read
 
+LIMIT = 20_000
+"""Tokens that all spenders may spend together."""
+RESERVED, SPENT = 100, 70
+"""Tokens of one act: reserved before it, and spent."""
 NAMES = tuple(f"h{number}" for number in range(4))
 
 
@@ -59,6 +63,16 @@ class Careless(Acting):
         act(self.name, number)
 
 
+class Spending(Acting):
+    """Acts with what it may spend, and says what it spent."""
+
+    async def _act(self, number: int) -> None:
+        async with self.spending(tokens=RESERVED) as spend:
+            note(self.name, "spend", SPENT)
+            await super()._act(number)
+            spend.settle(tokens=SPENT)
+
+
 def acting() -> list[Member]:
     """Return a fleet of four."""
     return [_member(name) for name in NAMES]
@@ -66,9 +80,10 @@ def acting() -> list[Member]:
 
 def _member(name: str) -> Member:
     def start(kind: type[Acting], orchestrator: Orchestrator) -> Handle:
-        return orchestrator.start(kind(0), name=name)
+        pool = orchestrator.pool("desk", Budget(tokens=LIMIT)) if kind is Spending else None
+        return orchestrator.start(kind(0), name=name, pool=pool)
 
     return Member(name, partial(start, KINDS[os.environ.get("FAULTS_KIND", "")]))
 
 
-KINDS: dict[str, type[Acting]] = {"": Acting, "careless": Careless}
+KINDS: dict[str, type[Acting]] = {"": Acting, "careless": Careless, "spending": Spending}

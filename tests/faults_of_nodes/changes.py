@@ -9,10 +9,19 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from orchestrator.store.postgres import postgres_claims, postgres_connection, postgres_lease, postgres_store
+from harnesses.budgets.budget import Granted
+from orchestrator.store.postgres import (
+    postgres_claims,
+    postgres_connection,
+    postgres_lease,
+    postgres_store,
+    postgres_switch,
+)
 from orchestrator.store.postgres.postgres_connection import Database
+from orchestrator.store.rules import budget_rules
 from tests.faults_of_nodes import acting_fleet
 from tests.faults_of_nodes.ledger import FOLDER
 
@@ -125,6 +134,42 @@ def without_timelines() -> None:
     postgres_connection._check_timeline = check  # pyright: ignore[reportPrivateUsage]
 
 
+def jump_the_clock() -> None:
+    """The time of day jumps by ten years, ahead and back, twice a second."""
+    real, begin = time.time_ns, time.monotonic()
+
+    def jumping_ns() -> int:
+        return real() + (int((time.monotonic() - begin) * 2) % 3 - 1) * 10 * 365 * 86_400 * 10**9
+
+    time.time_ns, time.time = jumping_ns, lambda: jumping_ns() / 1e9
+
+
+def lease_by_the_time_of_day() -> None:
+    """The fence of a run is kept by the clock that people set."""
+    postgres_lease.time = SimpleNamespace(monotonic=lambda: time.time())  # type: ignore[attr-defined]
+
+
+def without_draining() -> None:
+    """Whoever is told to end does so at once."""
+
+    def end(number: int, frame: object) -> None:
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal = lambda *_: signal.SIG_DFL  # type: ignore[assignment]
+
+
+def without_kill_switch() -> None:
+    """Neither a look nor a commit heeds the kill switch."""
+    for module in (postgres_store, postgres_switch):
+        module.refusal = lambda *_: None  # type: ignore[attr-defined]
+
+
+def without_judging() -> None:
+    """Whoever asks for an amount gets it."""
+    budget_rules.BudgetRules._judge = lambda *_: Granted()  # type: ignore[attr-defined] # pyright: ignore
+
+
 CHANGES: dict[str, Callable[[], None]] = {
     change.__name__: change
     for change in (
@@ -136,5 +181,10 @@ CHANGES: dict[str, Callable[[], None]] = {
         without_ending_sessions,
         without_overruling,
         without_timelines,
+        jump_the_clock,
+        lease_by_the_time_of_day,
+        without_draining,
+        without_kill_switch,
+        without_judging,
     )
 }

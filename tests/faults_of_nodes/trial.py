@@ -102,6 +102,8 @@ class Fault:
     name: str
     run: Callable[[Trial], None]
     mutants: tuple[Mutant, ...]
+    kind: str = ""
+    """Of the harnesses."""
     has_replica: bool = False
     """Whether it needs servers of its own, one of which is a replica of the other."""
 
@@ -119,13 +121,14 @@ class Trial:
     nodes: Nodes
     folder: Path
     mutant: Mutant
+    kind: str = ""
     pair: Pair | None = None
     measured: dict[str, float] = field(factory=dict[str, float])
     """What is shown beside the result."""
 
     def start(self, name: str, *changes: str, url: str | None = None) -> subprocess.Popen[bytes]:
         """Start a node, changed by the fault and by the mutant."""
-        environment = {**os.environ, FOLDER: str(self.folder), "FAULTS_KIND": self.mutant.kind}
+        environment = {**os.environ, FOLDER: str(self.folder), "FAULTS_KIND": self.mutant.kind or self.kind}
         environment["XDG_CACHE_HOME"] = str(self.folder / f"cache-{name}")
         with open(self.folder / f"log-{name}", "ab") as log:
             changed = (*changes, *self.mutant.changes)
@@ -222,7 +225,7 @@ def _twice(numbers: Sequence[int]) -> list[int]:
 
 
 @contextmanager
-def trial_of(server: PostgresServer, mutant: Mutant = NONE, pair: Pair | None = None) -> Generator[Trial]:
+def trial_of(server: PostgresServer, mutant: Mutant = NONE, kind: str = "", pair: Pair | None = None) -> Generator[Trial]:
     """Make a database for a trial; every process of it is killed at the end."""
     with tempfile.TemporaryDirectory(prefix="faults-", ignore_cleanup_errors=True) as folder:
         url = server.new_database()
@@ -232,7 +235,7 @@ def trial_of(server: PostgresServer, mutant: Mutant = NONE, pair: Pair | None = 
             with psycopg.connect(url, autocommit=True, options="-csearch_path=orchestrator") as db:
                 db.execute(mutant.sql.encode())
         with _FaultNodes(url, patience_s=_PATIENCE_S) as nodes:
-            yield Trial(server, nodes, Path(folder), mutant, pair)
+            yield Trial(server, nodes, Path(folder), mutant, kind, pair)
 
 
 def attempt(server: PostgresServer, fault: Fault, mutant: Mutant = NONE) -> tuple[str, dict[str, float], float]:
@@ -244,7 +247,7 @@ def attempt(server: PostgresServer, fault: Fault, mutant: Mutant = NONE) -> tupl
     begin = time.monotonic()
     with ExitStack() as stack:
         pair = stack.enter_context(new_pair(synchronous=not mutant.is_asynchronous)) if fault.has_replica else None
-        trial = stack.enter_context(trial_of(server if pair is None else pair.primary, mutant, pair))
+        trial = stack.enter_context(trial_of(server if pair is None else pair.primary, mutant, fault.kind, pair))
         try:
             fault.run(trial)
         except AssertionError as error:
