@@ -95,16 +95,24 @@ class _Connection(http.client.HTTPConnection):
 
         Raises:
             _NotTaken: it has not taken it in time.
+            ConnectionRefusedError: it ended before it took the request.
+            ConnectionResetError: it ended after that, without an answer.
             TimeoutError: it has, and does not answer in time.
         """
         self.putrequest(method, target)
         self.putheader("Content-Length", str(len(body)))
         self.putheader("Expect", "100-continue")
-        self.endheaders()
-        poll = select.poll()
-        poll.register(self.sock, select.POLLIN)
-        if not poll.poll(TAKE_S * 1000):
-            raise _NotTaken
+        try:
+            self.endheaders()
+            poll = select.poll()
+            poll.register(self.sock, select.POLLIN)
+            if not poll.poll(TAKE_S * 1000):
+                raise _NotTaken
+            has_ended = not self.sock.recv(1, socket.MSG_PEEK)
+        except (BrokenPipeError, ConnectionResetError):
+            has_ended = True
+        if has_ended:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "it ended before it took the request")
         self.sock.settimeout(self._answer_s)
         with suppress(BrokenPipeError):  # it has answered without the body
             self.send(body)
@@ -176,6 +184,10 @@ def _why_silent(store: Path, failed: Mapping[Path, Exception]) -> UsageError | O
     if hung := [path for path, error in failed.items() if isinstance(error, TimeoutError)]:
         return OrderNotTaken("; ".join(_why_hung(store, path, failed[path]) for path in hung))
     path, error = next(iter(failed.items()))
+    if isinstance(error, ConnectionResetError):
+        return OrderNotTaken(
+            f"the program at {path} has ended without an answer: perhaps it has done what was asked; look before you ask again"
+        )
     return UsageError(f"the program at {path} does not answer: {error or type(error).__name__}; ask as the user who runs it")
 
 

@@ -442,6 +442,24 @@ async def test_an_order_that_a_program_does_not_take_is_withdrawn_and_the_progra
     assert head.endswith(b"\r\n\r\n")
 
 
+@pytest.mark.parametrize("has_taken", [False, True])
+def test_a_program_that_ends_before_it_takes_an_order_is_gone(store: Path, *, has_taken: bool) -> None:
+    def accept() -> None:
+        with ending.accept()[0] as connected:
+            if has_taken:
+                connected.recv(4096)
+                connected.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    store.touch()
+    with open_socket(store, "000") as ending:
+        ending.settimeout(5)
+        program = threading.Thread(target=accept)
+        program.start()
+        with pytest.raises(OrderNotTaken, match="has ended without an answer") if has_taken else nullcontext():
+            assert order(store, "b", "stop") is None
+        program.join(5)
+
+
 def _user_by_name(connected: socket.socket) -> int:
     return os.geteuid() + str(connected.getpeername()).endswith("-000")
 
