@@ -95,27 +95,15 @@ async def run_on_ray(
     }
     ray, room = _ray(address), " and ".join([f"{cpus:g} cpus", *(f"resource {label}" for label in labels)])
     placing = _Placing(ray, room, drain_s, trio.Event() if drain is None else drain)
-    failure: Exception | None = None
     if address == "local":  # it ends with the thread that makes it (PR_SET_PDEATHSIG), so not in one that Trio may end
         is_ours = _connect(ray, address)
     else:
         is_ours = await trio.to_thread.run_sync(_connect, ray, address)
     try:
-        async with trio.open_nursery() as nursery:
-            if threading.current_thread() is threading.main_thread():
-                # Not before Ray is connected: it sets a handler of its own, which would abort this program.
-                await nursery.start(heed_signals, placing.heed_signal)
-            try:
-                placing.make([(f"{name}-{number}", load, named) for number in range(1, nodes + 1)], wanted)
-                await placing.run()
-            except Exception as error:
-                failure = error  # raised as it is, not in a group
-            nursery.cancel_scope.cancel()
+        await _place(placing, [(f"{name}-{number}", load, named) for number in range(1, nodes + 1)], wanted)
     finally:
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(placing.close, is_ours)
-    if failure is not None:
-        raise failure
 
 
 def _load(reference: str) -> tuple[Fleet, Mapping[str, Any]]:
@@ -145,6 +133,25 @@ def _connect(ray: Any, address: str) -> bool:
             "or give the address of its head"
         ) from error
     return True
+
+
+async def _place(
+    placing: _Placing, given: Iterable[tuple[str, LoadFleet, Mapping[str, Any]]], wanted: Mapping[str, Any]
+) -> None:
+    """Place nodes, and follow them until all have ended, heeding signals."""
+    failure: Exception | None = None
+    async with trio.open_nursery() as nursery:
+        if threading.current_thread() is threading.main_thread():
+            # Not before Ray is connected: it sets a handler of its own, which would abort this program.
+            await nursery.start(heed_signals, placing.heed_signal)
+        try:
+            placing.make(given, wanted)
+            await placing.run()
+        except Exception as error:
+            failure = error  # raised as it is, not in a group
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
 @define(eq=False)

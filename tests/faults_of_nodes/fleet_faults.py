@@ -10,6 +10,7 @@ from orchestrator.lifecycle import Status
 from orchestrator.store.postgres.postgres_address import Address
 from orchestrator.store.postgres.postgres_switch import PostgresKillSwitch
 from tests.faults_of_nodes.acting_fleet import LIMIT, NAMES, RESERVED
+from tests.faults_of_nodes.node_faults import kill_and_take_over
 from tests.faults_of_nodes.trial import Fault, Mutant, Trial
 from tests.orchestrator.nodes.node_processes import LEASE_S
 from tests.orchestrator.store.postgres.cut_off import Proxy
@@ -49,11 +50,7 @@ def clock_jumps(trial: Trial) -> None:
     time.sleep(2 * LEASE_S)
     trial.nodes.wait_for_steps()
     assert trial.nodes.store.rows(_OWNERS) == owners, "harnesses have moved although nobody was lost"
-    first.kill()
-    trial.nodes.wait_for({"b": 4})
-    trial.nodes.wait_for_steps()
-    trial.assert_taken_over_in_time(first.pid)
-    trial.assert_whole()
+    kill_and_take_over(trial, first)
 
 
 def join_and_drain(trial: Trial) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 
 from tests.faults_of_nodes.trial import Fault, Mutant, Trial, altered
 
@@ -19,7 +20,11 @@ CARELESS = Mutant("an effect is done without `once`", kind="careless")
 
 def kill(trial: Trial) -> None:
     """`kill -9`: another node takes over when the lease has lapsed."""
-    first = trial.start_pair()
+    kill_and_take_over(trial, trial.start_pair())
+
+
+def kill_and_take_over(trial: Trial, first: subprocess.Popen[bytes]) -> None:
+    """Kill node `a`, and assert that `b` goes on with its harnesses in time."""
     first.kill()
     trial.nodes.wait_for({"b": 4})
     trial.nodes.wait_for_steps()

@@ -95,14 +95,9 @@ def accept(books: Books, placed: PlacedOrder, rules: Rules) -> Matched:
 
 
 def match(books: Books, market: MarketSlice, rules: Rules) -> Matched:
-    """Apply a slice of the market. In one that is not newer than the last one, only symbols whose bars are new count.
-
-    Those are of another feed, whose harness trades on the same account.
-    """
+    """Apply a slice of the market; a slice that is not newer than the last one has no effect."""
     if books.time is not None and market.time <= books.time:
-        market = _unseen(books, market)
-        if not market.bars:
-            return Matched(books)
+        return Matched(books)
     if not books.orders and all(bar.split == ONE for bar in market.bars.values()):
         return Matched(_seen(books, market, rules))
     with localcontext(EXACT):
@@ -349,21 +344,13 @@ def _split(books: Books, symbol: str, ratio: Decimal, rules: Rules) -> Matched:
     return Matched(after.books, tuple(reports))
 
 
-def _unseen(books: Books, market: MarketSlice) -> MarketSlice:
-    """Return a slice with the bars alone that are newer than the last ones of their symbols."""
-    known = books.quotes
-    bars = {symbol: bar for symbol, bar in market.bars.items() if symbol not in known or known[symbol].time < market.time}
-    return evolve(market, bars=bars)
-
-
 def _seen(books: Books, market: MarketSlice, rules: Rules) -> Books:
     """Return the books with the prices of a slice."""
     quotes = dict(books.quotes)
     for symbol, bar in market.bars.items():
         quotes[symbol] = Quote(bar.close, market.time, _share(symbol, bar, rules))
     # Not by `evolve`, which takes three times as long: this is made for every bar.
-    time = market.time if books.time is None or market.time > books.time else books.time
-    return Books(books.cash, books.positions, books.orders, quotes, time, books.accepted, books.fills)
+    return Books(books.cash, books.positions, books.orders, quotes, market.time, books.accepted, books.fills)
 
 
 def _share(symbol: str, bar: Bar, rules: Rules) -> Decimal | None:

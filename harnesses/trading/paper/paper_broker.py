@@ -104,7 +104,7 @@ class PaperBroker:
         A symbol that the feed says nothing about trades in lots of 1, at unrounded prices.
         """
         if self.rules.instruments is None:
-            self.rules = evolve(self.rules, derived={**self.rules.derived, **instruments})
+            self.rules = evolve(self.rules, derived=dict(instruments))
 
     @property
     def guesses(self) -> bool:

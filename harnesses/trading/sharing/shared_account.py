@@ -176,20 +176,6 @@ class Share:
         """Whether what the venue or the ledger know outlives the program."""
         return self._ledger.path is not None or bool(getattr(self._broker, "is_lasting", True))
 
-    @property
-    def accepted(self) -> object:
-        """Number of orders that a simulated venue has accepted."""
-        return getattr(self._broker, "accepted", None)
-
-    @property
-    def guesses(self) -> bool:
-        """Whether a simulated venue takes lots and ticks from the feed."""
-        return bool(getattr(self._broker, "guesses", False))
-
-    def derive(self, instruments: Mapping[str, Instrument]) -> None:
-        """Tell a simulated venue the lots and ticks of a feed."""
-        getattr(self._broker, "derive")(instruments)  # noqa: B009
-
     def shape_id(self, client_id: str) -> str:
         """Return the client id that the venue takes for one of ours."""
         shape = getattr(self._broker, "shape_id", None)

@@ -74,18 +74,10 @@ def node(
     load = partial(_members, file and file.resolve(), factory, Path.cwd())
     members, options = load()
     say(f"recording in {server.location}; {len(members.members)} harnesses of fleet {fleet}, {members.digest}")
+    given = {"name": name, "cpus": cpus, "lease_s": lease, "nodes": nodes, "address": address}
     named: dict[str, Any] = {"store": server.address, "fleet": fleet, "labels": label, "drain_s": drain}
-    if name is not None:
-        named["name"] = name
-    if cpus is not None:
-        named["cpus"] = cpus
-    if lease is not None:
-        named["lease_s"] = lease
-    if cluster is None:
-        take_part = partial(run_node, members, **{**options, **named})
-    else:
-        placed: dict[str, Any] = {"nodes": nodes, "address": address}
-        take_part = partial(run_on_ray, load, **named, **{key: value for key, value in placed.items() if value is not None})
+    named |= {key: value for key, value in given.items() if value is not None}
+    take_part = partial(run_on_ray, load, **named) if cluster else partial(run_node, members, **{**options, **named})
     try:
         trio.run(_run, take_part)
     finally:

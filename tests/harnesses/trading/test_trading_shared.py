@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -18,12 +17,10 @@ from harnesses.trading import (
     Fees,
     Fill,
     MarketSlice,
-    Order,
     OrderKind,
     OrderReport,
     PaperBroker,
     PlacedOrder,
-    ReplayFeed,
     SharedAccount,
     Side,
     Source,
@@ -34,7 +31,7 @@ from harnesses.trading.position_book import Book
 from harnesses.trading.sharing.account_ledger import AccountLedger
 from harnesses.trading.sharing.shared_books import SharedBooks
 
-from .test_trading_harness import FIRST, always, feed, order, plan, strategy
+from .test_trading_harness import FIRST, always, feed, order, plan
 
 CASH = Decimal(1000)
 
@@ -51,11 +48,6 @@ class Exchange:
 
 def fees() -> Fees:
     return Fees(rate=Decimal("0.001"))
-
-
-def other_feed(closes: list[int], symbol: str = "B") -> ReplayFeed:
-    bars = {FIRST + timedelta(day): Bar(*[Decimal(close)] * 4, Decimal(1)) for day, close in enumerate(closes)}
-    return ReplayFeed({symbol: bars})
 
 
 async def run_all(**harnesses: TradingHarness) -> None:
@@ -99,19 +91,6 @@ async def test_two_strategies_trade_one_symbol_and_each_has_what_it_bought(autoj
         VenueAccount(Decimal(600), {}, "main"),
         VenueAccount(Decimal(400), {}, "main"),
     ]
-
-
-async def test_harnesses_with_feeds_of_their_own_see_each_its_bars_at_one_venue(autojump_clock):
-    account = SharedAccount("main", Exchange(PaperBroker(CASH)))
-    buys_b = strategy(lambda market: [Order("B", Side.BUY, Decimal(1))] if not market.quotes["B"].units else [])
-
-    alpha = TradingHarness(feed([100, 101, 102]), account.share("alpha", Decimal(500)), always(Side.BUY, 1))
-    beta = TradingHarness(other_feed([50, 51, 52]), account.share("beta", Decimal(500)), buys_b)
-    await run_all(alpha=alpha, beta=beta)
-
-    assert units(account) == {"alpha": {"A": 3}, "beta": {"B": 1}}
-    assert (alpha.state.cash, beta.state.cash) == (500 - 303, 450)
-    assert account.books().differences(await held(account, ("A", "B"))) == ()
 
 
 async def test_nobody_spends_another_s_cash(autojump_clock):
