@@ -63,6 +63,8 @@ class Mailbox:
     """Messages taken since the last step, in order."""
     _notices: int = 0
     """How often a message was noticed."""
+    _moves: int = 0
+    """How often the cursor has moved, ahead or back."""
 
     def deliver(self, message: Message, before: int | None) -> None:
         """Add a message that is in the store: at once if it is the next one, otherwise it is read in its turn.
@@ -82,6 +84,7 @@ class Mailbox:
             self._page = deque()
         self._page.append(message)
         self._newest = self._cursor = message.seq
+        self._moves += 1
         self._bell.ring()
 
     def notice(self, seq: int) -> None:
@@ -99,10 +102,10 @@ class Mailbox:
     async def prepare(self) -> None:
         """Read the page that `take` would read, if that is on a server."""
         while self._read_ahead is not None and not self._page and self._newest > self._cursor:
-            cursor, notices = self._cursor, self._notices
-            page = await self._read_ahead(partial(self._read, cursor))
+            moves, notices = self._moves, self._notices
+            page = await self._read_ahead(partial(self._read, self._cursor))
             # Another task may have read it meanwhile, or put messages back; and what came since is not in the page.
-            if not self._page and cursor == self._cursor and (page or notices == self._notices):
+            if moves == self._moves and (page or notices == self._notices):
                 self._turn_to(page)
 
     def take(self, fits: Callable[[Message], bool] | None = None) -> Message | None:
@@ -156,6 +159,7 @@ class Mailbox:
             self._cursor = min(self._cursor, min(given_back, default=self._cursor))
             self._page = self.taken = None
             self._searched = None
+            self._moves += 1
 
     def _has_room(self, message: Message) -> bool:
         return len(message.body) < _SMALL and (self._page is None or len(self._page) < PAGE)
@@ -196,6 +200,7 @@ class Mailbox:
         return self._turn_to(self._read(self._cursor))
 
     def _turn_to(self, page: Sequence[Message]) -> bool:
+        self._moves += 1
         if page:
             self._page, self._cursor = deque(page), page[-1].seq
         else:

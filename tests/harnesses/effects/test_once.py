@@ -428,6 +428,13 @@ class BoughtNow:
     notes: tuple[str, ...] = field(factory=tuple[str, ...])
 
 
+@frozen
+class UnitsAlone:
+    """The same without a field that it had."""
+
+    units: int
+
+
 @dataclass(frozen=True)
 class FillNow:
     price: Decimal
@@ -446,6 +453,7 @@ class FillNow:
         (BoughtNow(7, FillNow(Decimal("1.1"), tags=["a"])), False),
         (BoughtNow(7, FillNow(Decimal("1.1")), notes=("a",)), False),
         (Fill(Decimal("1.1")), False),
+        (UnitsAlone(7), False),
     ],
 )
 async def test_a_field_that_the_class_of_an_argument_has_got_since_counts_as_its_default(

@@ -16,6 +16,7 @@ from harnesses.messages.requests import Request
 from orchestrator import MemoryStore, Orchestrator, SqliteStore, Store, codec
 from orchestrator.errors import AskTimeout, GaveUp, HarnessFailed, HarnessMisuse, MailboxFull, UnknownHarness, UsageError
 from orchestrator.mail import attempt_messages as correspondence
+from orchestrator.recording.recorder import Recorder
 from orchestrator.recording.snapshot_policy import LEAST_STEPS
 from tests.orchestrator.scripted import Scripted, Steps
 
@@ -670,3 +671,25 @@ async def test_one_that_writes_to_a_child_of_the_same_step_is_told_to_yield_firs
     await run(store, ("a", parent), until="a")
 
     assert inputs(store, "a") == [0, 1]
+
+
+async def test_a_reply_that_comes_while_replies_are_read_elsewhere_is_found_at_once(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    """As on a server, where the loop goes on while it answers: whoever asks does not wait for another reply."""
+
+    async def read(recorder: Recorder, look: Callable[[], Any]) -> Any:
+        found = look()
+        await trio.sleep(1)
+        return found
+
+    async def asks(harness: Scripted) -> Steps:
+        yield await harness.ask("answers", 21, timeout_s=600), trio.current_time()
+
+    monkeypatch.setattr(Recorder, "read", read)
+    store = MemoryStore()
+
+    await run(store, ("answers", answering), ("asks", asks), until="asks")
+
+    (step,) = store.steps("asks")
+    assert (step.input, step.output < 10) == (42, True)

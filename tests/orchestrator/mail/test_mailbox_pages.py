@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from types import coroutine
+from typing import Any
 
 import pytest
 
@@ -15,11 +17,25 @@ from orchestrator.store.store_operations import REPLY
 from orchestrator.store.store_protocol import Claimed, ConsumedRow, Message, Post
 
 
+@coroutine
+def _elsewhere() -> Generator[None]:
+    """Have others run."""
+    yield
+
+
+async def _slowly(read: Callable[[], Sequence[Message]]) -> Sequence[Message]:
+    page = read()
+    await _elsewhere()
+    return page
+
+
 class Life:
     """One harness in a store, a mailbox, and whoever posts."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, reads_ahead: bool = False) -> None:
         self.store = store
+        self.reads_ahead = reads_ahead
+        self.reading: Coroutine[Any, Any, None] | None = None
         self.claimed: Claimed = claim(store, "one")
         self.step = 0
         self.reads = 0
@@ -30,7 +46,18 @@ class Life:
         self.restart()
 
     def restart(self) -> None:
-        self.mailbox = Mailbox(Condition(), self._read)
+        if self.reading is not None:
+            self.reading.close()
+        self.reading = None
+        self.mailbox = Mailbox(Condition(), self._read, read_ahead=_slowly if self.reads_ahead else None)
+
+    def read_ahead(self) -> None:
+        """Begin to read ahead, or let that go on: anything may have happened since it has read."""
+        self.reading = self.reading or self.mailbox.prepare()
+        try:
+            self.reading.send(None)
+        except StopIteration:
+            self.reading = None
 
     def post(self, *, own: bool) -> None:
         """Post as the program itself does, or as another one whose message is noticed some time."""
@@ -72,13 +99,15 @@ class Life:
         return self.store.mailbox("one", after=after, limit=random.choice([1, 3, PAGE]))
 
 
+@pytest.mark.parametrize("reads_ahead", [False, True])
 @pytest.mark.parametrize("seed", range(30))
-def test_every_message_is_used_once_and_in_order_whatever_happens(seed: int) -> None:
+def test_every_message_is_used_once_and_in_order_whatever_happens(seed: int, *, reads_ahead: bool) -> None:
     random.seed(seed)
-    life = Life(MemoryStore())
+    life = Life(MemoryStore(), reads_ahead=reads_ahead)
     for _ in range(400):
         match random.choices(
-            ["own", "other", "settle", "notice", "take", "record", "back", "unknown", "new"], [6, 6, 6, 2, 12, 4, 2, 1, 0.3]
+            ["own", "other", "settle", "notice", "take", "ahead", "record", "back", "unknown", "new"],
+            [6, 6, 6, 2, 12, 12 * reads_ahead, 4, 2, 1, 0.3],
         )[0]:
             case "own":
                 life.post(own=True)
@@ -90,6 +119,8 @@ def test_every_message_is_used_once_and_in_order_whatever_happens(seed: int) -> 
                 life.notice()
             case "take":
                 life.mailbox.take()
+            case "ahead":
+                life.read_ahead()
             case "record":
                 life.record()
             case "back":
@@ -98,6 +129,8 @@ def test_every_message_is_used_once_and_in_order_whatever_happens(seed: int) -> 
                 life.record_unknown()
             case _:
                 life.restart()
+    while life.reading is not None:
+        life.read_ahead()
     life.mailbox.put_back()
     life.settle()
     life.notice()

@@ -109,6 +109,21 @@ def test_an_order_whose_giver_is_gone_is_not_taken_after_its_time(open_store: Op
     assert [order.id for order in store.take_orders()] == ["in-time"]
 
 
+def test_an_order_that_was_taken_at_the_last_moment_is_not_withdrawn(open_store: OpenStore, server: PostgresServer) -> None:
+    store = open_store()
+    claim(store, "one")
+    with (
+        given(store, server) as answers,
+        psycopg.connect(server.url, options=f"-csearch_path={store.schema}", autocommit=True) as db,
+    ):
+        (order,) = take(store)
+        withdrawn = db.execute(postgres_order_table._WITHDRAW.encode(), (order.id,)).fetchone()  # pyright: ignore[reportPrivateUsage]
+        store.answer_order(order.id, 200, "{}")
+
+    assert withdrawn is None
+    assert isinstance(answers[0], Answer)
+
+
 def test_an_order_that_was_encrypted_with_another_key_is_refused_and_those_after_it_are_taken(
     open_store: OpenStore, server: PostgresServer
 ) -> None:
