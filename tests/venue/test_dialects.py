@@ -430,6 +430,7 @@ def test_what_cannot_be_had_at_an_exchange_is_a_line_each() -> None:
     assert [line.partition(":")[0] for line in lines] == [
         "stop orders",
         "oco orders and exits",
+        "purchases at the market price",
         "time in force ioc, fok, day, gtd",
         "requests do not lapse",
         "it does not tell its time",

@@ -10,6 +10,7 @@ order is visible within `margin_s`.
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -30,7 +31,17 @@ from harnesses.trading.exchange.ccxt_translation import (
     parse_instrument,
     parse_report,
 )
-from harnesses.trading.exchange.exchange_dialects import HELD, PROVEN, Lookup, Pages, lacks, missing, undeclared, untimed
+from harnesses.trading.exchange.exchange_dialects import (
+    HELD,
+    PROVEN,
+    Lookup,
+    Pages,
+    lacks,
+    missing,
+    undeclared,
+    unsized,
+    untimed,
+)
 from harnesses.trading.exchange.exchange_fills import Executions
 from harnesses.trading.exchange.held_orders import HeldOrders
 from harnesses.trading.market.bars import MarketSlice
@@ -130,7 +141,28 @@ class CcxtBroker:
         lines = [line for table in tables for line in table]
         self.lacks = tuple(f"{self.name}: {line}" for line in dict.fromkeys(lines))
         mode, in_cash = client.precision_mode, self._dialect.fees_in_cash
-        return {symbol: parse_instrument(markets[symbol], mode, fees_in_cash=in_cash) for symbol in symbols}
+        rules = {symbol: parse_instrument(markets[symbol], mode, fees_in_cash=in_cash) for symbol in symbols}
+        if not self._dialect.proven:
+            self._rehearse(rules[symbols[0]])
+        return rules
+
+    def _rehearse(self, rules: Instrument) -> None:
+        """Raise `HarnessMisuse` unless ccxt sends the client id with a new order, and with the question about it."""
+        client_id, rehearse = "rehearsal-1-0123456789abcdef", self._client.rehearse
+        units, price = f"{rules.least_units * 1000:f}", f"{(rules.tick or rules.lot) * 1000:f}"
+        params = {self._dialect.placing_id: client_id}
+        texts = {
+            "a new order": rehearse("create_order", rules.symbol, "limit", "buy", units, price, params=params),
+            "the question about an order": rehearse(
+                "fetch_order", None, rules.symbol, params={str(self._dialect.finding_id): client_id}
+            ),
+        }
+        for what, text in texts.items():
+            if not re.search(rf"(?<![\w-]){client_id}(?![\w-])", text):
+                raise HarnessMisuse(
+                    f"{self.name} cannot be traded at: ccxt does not send the client id as it is with {what}, so that an "
+                    "order of unknown outcome could not be found again; choose another exchange"
+                )
 
     def shape_id(self, client_id: str) -> str:
         """Return the client id that the exchange takes for one of ours; always the same for the same."""
@@ -227,7 +259,7 @@ class CcxtBroker:
 
     async def _cancel_key(self, client_id: str, symbol: str) -> tuple[str | None, Raw]:
         """Return the exchange's own id and the parameters by which an order is cancelled; nothing if it has no such order."""
-        if self._dialect.finding_id is not None:
+        if self._dialect.finding_id is not None and self._dialect.proven:
             return None, {self._dialect.finding_id: client_id}
         report = await self._query(client_id, symbol)
         return (report.venue_id, {}) if report is not None and report.status is OrderStatus.OPEN else (None, {})
@@ -384,6 +416,8 @@ class CcxtBroker:
 
     def _check_declared(self, placed: PlacedOrder) -> None:
         """Refuse an order before it is sent if the exchange does not declare support for all of its parameters."""
+        if why := unsized(self._dialect, placed.order):
+            raise OrderRefused(f"order {placed.client_id}: {self.name}: {why}; it was not sent")
         if why := self._undeclared(placed):
             raise OrderRefused(
                 f"order {placed.client_id}: {self.name} has no {placed.order.kind} orders in {placed.order.symbol}: {why}; "
@@ -455,6 +489,9 @@ class CcxtBroker:
         if raw is None:
             return None
         report = parse_report(raw, placed)
+        if not report.client_id and self._dialect.lookup is Lookup.QUERY and not self._dialect.proven:
+            # The answer to a question in which the id was sent.
+            report = evolve(report, client_id=client_id)
         if report.client_id != client_id:
             raise BrokerUnavailable(
                 f"order {client_id}: {self.name} answered for another order: expected its id, was {report.client_id!r:.80}"

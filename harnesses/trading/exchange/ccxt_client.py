@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
+from urllib.parse import unquote
 
 import trio
 from attrs import field, frozen
@@ -30,6 +31,7 @@ from harnesses.trading.exchange.ccxt_translation import CallFailed, Verdict, jud
 from harnesses.trading.exchange.exchange_dialects import Expiry, dialect_of
 
 _RESYNC_S = 60.0
+_REHEARSED = 5
 _PAUSES_S = (0.05, 0.1, 0.2, 0.5, 1.0)
 
 Raw = Mapping[str, Any]
@@ -223,6 +225,33 @@ class CcxtClient:
                 if error.verdict is Verdict.WRONG_TIME and private:
                     await self.read_clock()
         raise AssertionError("unreachable")
+
+    def rehearse(self, method: str, *args: Any, params: Raw) -> str:
+        """Return the requests that a call would send, as text. Nothing is sent: each is answered with nothing.
+
+        Raises:
+            HarnessMisuse: ccxt makes none.
+        """
+        exchange, said = self._make(), list[str]()
+        exchange.set_markets_from_exchange(self._first)
+
+        def fetch(url: str, method: str = "GET", headers: object = None, body: object = None) -> Raw:
+            said.append(unquote(f"{method} {url} {body or ''}"))
+            if len(said) > _REHEARSED:
+                raise RuntimeError(f"expected at most {_REHEARSED} requests of a call")
+            return {}
+
+        exchange.fetch = fetch
+        try:
+            getattr(exchange, method)(*args, params=dict(params))
+        except Exception as error:
+            # An answer with nothing in it is an error for ccxt: what was said before is what counts.
+            if not said:
+                raise HarnessMisuse(
+                    f"ccxt:{self.exchange} cannot be traded at: ccxt's {method} ends before it sends anything: "
+                    f"{type(error).__name__}: {error!s:.300}; set what it needs in `options`, or choose another exchange"
+                ) from error
+        return "\n".join(said)
 
     async def wait_until(self, venue_ms: float) -> bool:
         """Wait until the venue's own clock has passed a time; return False if that takes longer than `patience_s`."""

@@ -50,17 +50,28 @@ def parse_report(raw: Raw, placed: PlacedOrder | None = None) -> OrderReport:
         kind = OrderKind.STOP
     if order is not None:
         kind = order.kind
-    amount = raw.get("amount")
+    amount, status = raw.get("amount"), _STATUSES.get(str(raw.get("status")), OrderStatus.OPEN)
+    units = exact(amount) if amount is not None else _wanted(order).units
     return OrderReport(
         client_id=str(raw.get("clientOrderId") or ""),
         venue_id=str(raw["id"]),
         symbol=str(raw.get("symbol") or _wanted(order).symbol),
         side=Side(raw.get("side") or _wanted(order).side),
         kind=kind,
-        units=exact(amount) if amount is not None else _wanted(order).units,
-        filled=exact(raw.get("filled")),
-        status=_STATUSES.get(str(raw.get("status")), OrderStatus.OPEN),
+        units=units,
+        filled=exact(raw["filled"]) if raw.get("filled") is not None else _filled(units, status, str(raw["id"])),
+        status=status,
     )
+
+
+def _filled(units: Decimal, status: OrderStatus, venue_id: str) -> Decimal:
+    """Return what is filled of an order if the venue does not say: of an open one, its fills tell."""
+    if status in (OrderStatus.CANCELLED, OrderStatus.EXPIRED):
+        raise BrokerUnavailable(
+            f"order {venue_id} at the venue is {status}, but not how much of it is filled: expected `filled` in ccxt's order; "
+            "look it up at the venue"
+        )
+    return units if status is OrderStatus.FILLED else ZERO
 
 
 def _wanted(order: Order | None) -> Order:
@@ -74,8 +85,18 @@ def parse_fill(raw: Raw, client_id: str, market: Raw, mark: str = "") -> Fill:
 
     Args:
         mark: put before its id.
+
+    Raises:
+        BrokerUnavailable: it lacks a number, which must not be guessed.
     """
     told: Sequence[Raw] = raw.get("fees") or [raw.get("fee") or {}]
+    lacking = [name for name in ("side", "amount", "price", "timestamp") if raw.get(name) is None]
+    lacking += ["fee's currency" for fee in told if fee.get("cost") and exact(fee["cost"]) and not fee.get("currency")]
+    if lacking:
+        raise BrokerUnavailable(
+            f"execution {raw['id']} in {market['symbol']} lacks its {' and '.join(lacking)}: expected it in ccxt's trade; "
+            "look it up at the venue"
+        )
     fees = [(str(fee["currency"]), exact(fee["cost"])) for fee in told if fee.get("cost")]
     return Fill(
         fill_id=mark + str(raw["id"]),
@@ -114,7 +135,8 @@ def _grain(value: object, precision_mode: int, symbol: str) -> Decimal:
     if value is not None and precision_mode == _DECIMAL_PLACES:
         return Decimal(1).scaleb(-int(exact(value)))
     raise HarnessMisuse(
-        f"market {symbol!r}: expected a tick and a lot, was {value!r} in ccxt's precision mode {precision_mode}"
+        f"market {symbol!r}: expected a tick and a lot, was {value!r} in ccxt's precision mode {precision_mode}; "
+        "give a paper broker `instruments`, or trade at another exchange"
     )
 
 

@@ -8,10 +8,11 @@ Invariant: an order kind that is not in an exchange's row is never sent there un
     okx        32 alphanumeric  fetch_order by id        none ¹          timestamp, 30 s          in units bought
     bybit      as it is         open and past, by id     none ¹          timestamp, recv window   in units bought
     coinbase   UUID             all since, searched      none            expiry of the signature  in cash
-    others ²   as it is         fetch_order by id        as `features`   never                    unknown
+    others ²   as it is         fetch_order by id        none            never                    unknown
 
     ¹ a triggered order becomes another order under another id, so that its fills would be in no book
-    ² only with `unproven=True`
+    ² only with `unproven=True`, if ccxt sends the client id there; no purchases at the market price: some exchanges take the
+      units of one for money
 
 An exchange that takes a request for a fixed time after its timestamp is sent an earlier timestamp, so that the request lapses
 after `recv_window_s` there as well.
@@ -29,7 +30,7 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from harnesses.trading.market.orders import AT_ONCE, Order, OrderKind, TimeInForce
+from harnesses.trading.market.orders import AT_ONCE, Order, OrderKind, Side, TimeInForce
 
 Raw = Mapping[str, Any]
 DAY_MS = 86_400_000
@@ -289,7 +290,8 @@ PROVEN = {dialect.exchange: dialect for dialect in _DIALECTS if dialect.proven}
 
 def dialect_of(exchange: str) -> Dialect:
     """Return the dialect of an exchange: its row in the table, or that of an exchange that is not tested."""
-    return PROVEN.get(exchange) or Dialect(exchange)
+    # Where ccxt declares a trigger price, it may mean another order: at Crypto.com a stop sale is sent as a take-profit.
+    return PROVEN.get(exchange) or Dialect(exchange, stop=None, answers_id=False)
 
 
 _NEEDED = {
@@ -320,6 +322,8 @@ def lacks(dialect: Dialect, has: Raw, features: Raw, market: Raw, *, holds: bool
             do = "held here, and sent as a market order once a bar reaches them" if held else "refused before they are sent"
             hint = '; stops="hold" holds them here' if kind in HELD and not holds else ""
             lines.append(f"{kind} orders{' and exits' if kind is OrderKind.OCO else ''}: {do}: {why}{hint}")
+    if not dialect.proven:
+        lines.append(f"purchases at the market price: refused before they are sent: {_UNSIZED}; limit orders are placed")
     times = [str(time) for time in TimeInForce if time is not TimeInForce.GTC and not (dialect.at_once and time in AT_ONCE)]
     lines.append(f"time in force {', '.join(times)}: refused before they are sent: not tested there")
     if dialect.expiry is Expiry.NONE:
@@ -329,6 +333,15 @@ def lacks(dialect: Dialect, has: Raw, features: Raw, market: Raw, *, holds: bool
     if dialect.pages is Pages.LAST:
         lines.append("only its latest executions can be listed: after a long pause, fills may have to be looked up by hand")
     return lines
+
+
+_UNSIZED = "not tested there, and some exchanges take the units of one for money"
+
+
+def unsized(dialect: Dialect, order: Order) -> str:
+    """Return why the units of an order may be taken for something else at an exchange; empty if they are not."""
+    is_purchase = order.side is Side.BUY and order.kind is not OrderKind.LIMIT
+    return f"a purchase at the market price is {_UNSIZED}; place a limit order" if is_purchase and not dialect.proven else ""
 
 
 def untimed(dialect: Dialect, order: Order) -> str:
@@ -355,6 +368,8 @@ def undeclared(dialect: Dialect, kind: OrderKind, has: Raw, features: Raw, marke
         return "it has none that is found and filled under the id it was placed with"
     if kind is not OrderKind.STOP:
         return ""
+    if dialect.stop is None and not dialect.proven:
+        return "not tested there"
     if dialect.stop is None:
         return "it has none at the market price that is found and filled under the id it was placed with"
     told: Raw = features.get(market.get("type") or "spot") or {}

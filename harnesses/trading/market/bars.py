@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from attrs import frozen
 
@@ -15,7 +15,9 @@ from harnesses.errors import OrchestratorError
 COLUMNS = ("date", "open", "high", "low", "close", "volume")
 SPLIT_COLUMNS = ("symbol", "date", "units")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_VOLUME = re.compile(r"[0-9]{1,40}(\.[0-9]{1,20})?")
+_NUMBER = re.compile(r" *\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})? *")
+_SMALLEST, _LARGEST, _DECIMALS = Decimal("1E-18"), Decimal("1E20"), 40
+"""Bounds within which every product of prices and units is exact; the smallest is the smallest price difference."""
 
 
 class BadMarketData(OrchestratorError):
@@ -74,9 +76,14 @@ def parse_bar(fields: Sequence[str]) -> tuple[datetime, Bar]:
     open_, high, low, close = (parse_positive(name, text) for name, text in zip(COLUMNS[1:5], fields[1:5], strict=True))
     if not low <= min(open_, close) <= max(open_, close) <= high:
         raise ValueError(f"expected low <= open, close <= high, was open {open_}, high {high}, low {low}, close {close}")
-    if not _VOLUME.fullmatch(fields[5]):
-        raise ValueError(f"volume: expected a number from 0 up, was {fields[5]!r:.80}")
-    return time, Bar(open_, high, low, close, Decimal(fields[5]))
+    return time, Bar(open_, high, low, close, _parse_volume(fields[5]))
+
+
+def _parse_volume(text: str) -> Decimal:
+    volume = _plain(text) if _NUMBER.fullmatch(text) else None
+    if volume is None or volume >= _LARGEST**2 or _decimals(volume) > _DECIMALS:
+        raise ValueError(f"volume: expected a number from 0 up, was {text!r:.80}")
+    return volume
 
 
 def parse_split(fields: Sequence[str]) -> tuple[str, datetime, Decimal]:
@@ -103,11 +110,25 @@ def parse_time(text: str) -> datetime:
 
 
 def parse_positive(name: str, text: str) -> Decimal:
-    """Return the finite number above 0 in `text`. Raises `ValueError` for anything else."""
-    try:
-        number = Decimal(text)
-    except InvalidOperation:
-        number = Decimal("NaN")
-    if number.is_finite() and number > 0:
-        return number
-    raise ValueError(f"{name}: expected a number above 0, was {text!r:.80}")
+    """Return the number above 0 in `text`.
+
+    Raises:
+        ValueError: it is no number, or too small, too large or too long to be counted with exactly.
+    """
+    number = _plain(text) if _NUMBER.fullmatch(text) else Decimal(0)
+    if not number:
+        raise ValueError(f"{name}: expected a number above 0, was {text!r:.80}")
+    if not _SMALLEST <= number < _LARGEST or _decimals(number) > _DECIMALS:
+        bounds = f"from {_SMALLEST} to {_LARGEST} with at most {_DECIMALS} decimals"
+        raise ValueError(f"{name}: expected a number {bounds}, was {text!r:.80}")
+    return number
+
+
+def _plain(text: str) -> Decimal:
+    """Return a number written with its digits alone: 1e3 is 1000. One that is out of bounds is left as it is."""
+    number = Decimal(text)
+    return Decimal(f"{number:f}") if "e" in text.lower() and abs(number.adjusted()) <= _DECIMALS else number
+
+
+def _decimals(number: Decimal) -> int:
+    return -int(number.as_tuple().exponent)

@@ -25,6 +25,13 @@ def test_the_volume_may_be_any_part_of_a_unit() -> None:
     assert parse_bar(["2024-02-29", "10", "12", "9", "11", "0.00031"])[1].volume == Dec("0.00031")
 
 
+@pytest.mark.parametrize(("text", "plain"), [("1e-05", "0.00001"), ("1.5E+06", "1500000"), (" 2.50", "2.50"), (".5", "0.5")])
+def test_numbers_are_read_as_programs_write_them(text: str, plain: str) -> None:
+    _, bar = parse_bar(["2024-02-29", text, "2e6", "1e-6", text, text])
+
+    assert (f"{bar.volume:f}", f"{bar.open:f}") == (plain, plain)
+
+
 @pytest.mark.parametrize(
     "text", ["2024-02-29T13:30:00Z", "2024-02-29 14:30:00+01:00", "2024-02-29T08:30-05:00", "2024-02-29T13:30:00.000+00:00"]
 )
@@ -61,7 +68,10 @@ def test_what_is_no_certain_moment_is_refused(text: str) -> None:
         ("2024-02-29,10,12,9,nan,5", "close: expected a number above 0, was 'nan'"),
         ("2024-02-29,10,12,11,11,5", "expected low <= open, close <= high"),
         ("2024-02-29,10,12,9,11,-5", "volume: expected a number from 0 up, was '-5'"),
-        ("2024-02-29,10,12,9,11,1e5", "volume: expected a number from 0 up, was '1e5'"),
+        ("2024-02-29,10,12,9,11,1e99", "volume: expected a number from 0 up, was '1e99'"),
+        ("2024-02-29,1_0,12,9,11,5", "open: expected a number above 0, was '1_0'"),
+        ("2024-02-29,1e-25,12,9,11,5", "open: expected a number from 1E-18 to 1E[+]20 with at most 40 decimals, was '1e-25'"),
+        ("2024-02-29,10,1e9999,9,11,5", "high: expected a number from 1E-18 to 1E[+]20 with at most 40 decimals"),
         ("2024-02-29,10,12,9,11,", "volume: expected a number from 0 up, was ''"),
     ],
 )
