@@ -204,6 +204,7 @@ def ask(
             standings.get(symbol, {}),
             series.get(symbol),
             pending=one.buying - one.selling,
+            selling=one.selling,
         )
         for symbol, one in known.items()
         if one.price is not None
@@ -222,12 +223,14 @@ def quote_of(
     series: Series | None,
     *,
     pending: Decimal = ZERO,
+    selling: Decimal = ZERO,
 ) -> Quote:
     """Return what a strategy sees of a symbol at a bar whose close is believed."""
     numbers = values(strategy.indicators, standings)
     if series is None:
-        return Quote(bar.close, units, numbers, pending, lot, bar)
-    return Quote(bar.close, units, numbers, pending, lot, bar, series.candles, views(series, strategy.timeframes))
+        return Quote(bar.close, units, numbers, pending, lot, bar, selling=selling)
+    frames = views(series, strategy.timeframes)
+    return Quote(bar.close, units, numbers, pending, lot, bar, series.candles, frames, selling)
 
 
 def replacements(

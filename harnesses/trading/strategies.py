@@ -64,11 +64,13 @@ class Quote:
     """The last bars up to this one, oldest first, adjusted for splits; at most `Strategy.bars`."""
     timeframes: Mapping[str, FrameView] = field(factory=dict[str, FrameView])
     """The longer timeframes of the strategy by name: only bars that are over."""
+    selling: Decimal = ZERO
+    """Units that open orders may still sell; `pending` has them less those that others buy."""
 
     @property
     def sellable(self) -> Decimal:
         """Units that may be sold, in whole lots: those held less those that open orders sell."""
-        return self.whole(self.units + min(self.pending, ZERO))
+        return self.whole(self.units - max(self.selling, -self.pending))
 
     @property
     def expected(self) -> Decimal:
@@ -120,7 +122,7 @@ class Market:
     @property
     def free_cash(self) -> Decimal:
         """Cash less the cost of all open purchases, at the close."""
-        return self.cash - sum((max(quote.pending, ZERO) * quote.close for quote in self.quotes.values()), ZERO)
+        return self.cash - sum((max(one.pending + one.selling, ZERO) * one.close for one in self.quotes.values()), ZERO)
 
 
 StrategyAgent: TypeAlias = Agent[Any, Market, Sequence[Any]]

@@ -58,6 +58,18 @@ def first_id(market: Market) -> str:
     return market.orders[0].placed.client_id
 
 
+async def test_what_open_orders_sell_is_not_sellable_and_what_they_buy_is_not_free_though_there_are_both(autojump_clock):
+    seen: list[Any] = []
+    strategy = plan(
+        lambda _: [Order("A", Side.BUY, Decimal(10))],
+        lambda _: [stop(6, 50), limit(Side.BUY, 6, 90)],
+        lambda market: seen.append((market.quotes["A"].sellable, market.free_cash, market.quotes["A"].expected)) or [],
+    )
+    await TradingHarness(feed(100, 100, 100), strategy=strategy, period_s=1).run()
+
+    assert seen == [(4, 10_000 - 1000 - 600, 10)]
+
+
 async def test_a_cancelled_order_frees_its_cash_for_an_order_of_the_same_step(autojump_clock):
     strategy = plan(
         lambda _: [limit(Side.BUY, 90, 100)],
