@@ -651,6 +651,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         approval: Action | str | None = None,
         errors: Errors = "raise",
         dangerous: bool = False,
+        in_memory: bool = False,
     ) -> AnswerT: ...
 
     @overload
@@ -665,6 +666,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         approval: Action | str | None = None,
         errors: Errors = "raise",
         dangerous: bool = False,
+        in_memory: bool = False,
     ) -> AnswerT: ...
 
     @to_be_awaited
@@ -679,6 +681,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         approval: Action | str | None = None,
         errors: Errors = "raise",
         dangerous: bool = False,
+        in_memory: bool = False,
     ) -> Any:
         """Run an effect, an act on the world that must not happen twice, and return its result.
 
@@ -698,6 +701,8 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
                 each time the effect is asked for again. A call that is cut off, without `reconcile`, is interrupted:
                 `EffectInterrupted` is raised then. Neither blocks the harness.
             dangerous: whether a call that is cut off blocks the harness even with `errors="keep"`.
+            in_memory: whether the effect changes only what ends with the program, such as a simulated venue. Nothing is then
+                waited for: intent and outcome are recorded in the commit of the step, or when the attempt ends before it.
             approval: what needs human approval first: an `Action`, or a category for these arguments. All of the harness's
                 clocks (deadline, step timeout) stop while an approval is pending.
 
@@ -713,7 +718,8 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         """
         runtime = self._surroundings("once")
         how: dict[str, Any] = {"reconcile": reconcile, "idempotent": idempotent, "timeout_s": timeout_s, "approval": approval}
-        return await run_effect(runtime, self._where, key, function, args, **how, errors=errors, dangerous=dangerous)
+        how |= {"errors": errors, "dangerous": dangerous, "in_memory": in_memory}
+        return await run_effect(runtime, self._where, key, function, args, **how)
 
     @to_be_awaited
     async def approval(self, key: str, action: Action | str) -> Grant:

@@ -172,6 +172,8 @@ class Entry:
     reason: str = ""
     idempotent: bool = False
     keep: bool = False
+    in_memory: bool = False
+    """Whether what it changes ends with the program; see `Effects.noted`."""
     settled_by: str = ""
     """`operator` if a person settled it; else empty."""
     busy: bool = False

@@ -1,7 +1,8 @@
 """`once`: runs an effect, an act on the world that must not happen twice.
 
 Invariant: the intent is on disk before the function is called, and the outcome afterwards, both as part of the step in
-progress. A finished effect never runs again; one of unknown outcome is never retried blindly.
+progress; those of an effect in memory, which ends with the program, are in the commit of the step. A finished effect never
+runs again; one of unknown outcome is never retried blindly.
 
     stored status              what `once` does
     none, not_done             stores the intent, calls the function, stores the outcome
@@ -21,7 +22,7 @@ import re
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import trio
 
@@ -48,6 +49,7 @@ from harnesses.effects.effect import (
 from harnesses.effects.effect_call import EffectCall, as_plain_data, result_decoder
 from harnesses.effects.effect_scopes import scope_of
 from harnesses.errors import HarnessMisuse, Refused, UnknownOutcome, one_of
+from harnesses.timing.clock import now_us
 
 _TRY_AGAIN = "the attempt has failed with this: the next one tries again"
 MAX_EFFECTS = 100_000
@@ -61,7 +63,7 @@ class Effects:
         most: size limit of the arguments or the result of one effect, in bytes.
     """
 
-    __slots__ = ("_calls", "_entries", "_live", "_most", "_recording", "closed", "given_up", "late")
+    __slots__ = ("_calls", "_entries", "_live", "_most", "_recording", "closed", "given_up", "late", "noted")
 
     def __init__(self, most: int = CEILING_BYTES) -> None:
         self._most = most
@@ -74,6 +76,8 @@ class Effects:
         """Keys of the failures with which agent calls of this attempt have ended; see `AgentRun.give_up`."""
         self.late: list[tuple[Journal, str, str]] | None = None
         """Notes to be made when the step is recorded: a journal, and the kind and body of a record."""
+        self.noted: list[Noted] = []
+        """Records of effects in memory, which are committed with the step in progress."""
         self.closed = False
         """Whether the step is being recorded: an effect that begins now belongs to the next step."""
         self._recording: trio.Event | None = None
@@ -181,6 +185,8 @@ class Effects:
         if recorded:
             self._calls = None
             self.given_up = None
+            if self.noted:
+                self.noted = []
             if not self._live:
                 self._entries.clear()
             elif self._entries:
@@ -211,6 +217,7 @@ class Effects:
         """Clear the in-progress marks: the attempt is over."""
         self.end_recording(recorded=False)
         self.given_up = None
+        self.noted = []
         self._calls = None
         self._live = None
         for entry in self._entries.values():
@@ -229,6 +236,7 @@ class Effects:
         approval: Action | None = None,
         errors: Errors = "raise",
         dangerous: bool = False,
+        in_memory: bool = False,
         of_agent: bool = False,
         verbatim: Sequence[str] = (),
         charge: IntentCharge | None = None,
@@ -255,6 +263,9 @@ class Effects:
         flags = {"idempotent": idempotent, "keep": keeps and not dangerous}
         if charge is not None and known is None:
             journal = ChargedJournal(journal, charge)
+        entry.in_memory = in_memory
+        if in_memory:
+            journal = _StepJournal(journal, self.noted)
         if self._is_live(key):
             journal = _BackgroundJournal(journal, self)
         call = EffectCall(journal, entry, args, reconcile, decode, self._most, keeps, of_agent, verbatim)
@@ -290,6 +301,8 @@ class Effects:
             raise HarnessMisuse(f"effect {key!r} is not on record for the step being made: {known}")
         if entry.outcome in OPEN and not entry.busy:
             args = tuple(entry.effect.arguments)
+            if entry.in_memory:
+                journal = _StepJournal(journal, self.noted)
             with _at_work(entry, journal, idempotent=entry.idempotent, keep=entry.keep):
                 try:
                     await EffectCall(journal, entry, args, reconcile, as_plain_data, self._most).ask()
@@ -308,6 +321,28 @@ def _at_work(entry: Entry, journal: Journal, *, idempotent: bool, keep: bool) ->
         yield
     finally:
         entry.busy, entry.journal = False, None
+
+
+class Noted(NamedTuple):
+    """A record of an effect that is committed with the step in progress."""
+
+    kind: str
+    body: str
+    time_us: int
+
+
+class _StepJournal:
+    """The journal of an effect in memory: what is noted is committed with the step."""
+
+    def __init__(self, journal: Journal, noted: list[Noted]) -> None:
+        self._noted = noted
+        self.redact, self.approve, self.check_latch = journal.redact, journal.approve, journal.check_latch
+
+    async def note(self, kind: str, body: str) -> None:
+        self.note_soon(kind, body)
+
+    def note_soon(self, kind: str, body: str) -> None:
+        self._noted.append(Noted(kind, body, now_us()))
 
 
 class _BackgroundJournal:

@@ -66,6 +66,11 @@ class Desk:
         self._decision = Decision(None, datetime.min.replace(tzinfo=UTC))
 
     @property
+    def _is_in_memory(self) -> bool:
+        """Whether the venue ends with the program."""
+        return not getattr(self.broker, "is_lasting", True)
+
+    @property
     def lacks(self) -> tuple[str, ...]:
         """What the venue says that it cannot do, a line for each."""
         return tuple(getattr(self.broker, "lacks", ()))
@@ -95,7 +100,11 @@ class Desk:
         for effect in known:
             if effect.outcome in OPEN and not effect.idempotent and effect.key.startswith(_ORDER):
                 await self._harness.settle(effect.key, self._ask)
-        return await self._harness.once(_DECIDE, self._decided, idempotent=True) if has_decided(known) else None
+        return (
+            await self._harness.once(_DECIDE, self._decided, idempotent=True, in_memory=self._is_in_memory)
+            if has_decided(known)
+            else None
+        )
 
     async def foreign(self, known: set[str]) -> tuple[OrderReport, ...]:
         """Return the open orders whose client id is not in `known`."""
@@ -134,7 +143,7 @@ class Desk:
 
     async def observe(self, market: MarketSlice) -> None:
         """Pass a slice to a simulated venue. What a venue knows that outlives the program must not be ahead of the steps."""
-        if getattr(self.broker, "is_lasting", True):
+        if not self._is_in_memory:
             await self._harness.wait_stored()
         await self.broker.observe(market)
 
@@ -250,6 +259,7 @@ class Desk:
                     placed.client_id,
                     placed.order.symbol,
                     idempotent=True,
+                    in_memory=self._is_in_memory,
                 )
             except Latched as error:
                 turn.latched = self._plain(error)
@@ -280,7 +290,7 @@ class Desk:
         self._decision = turn.decision = decision
         if decision.placed:
             try:
-                turn.decision = await self._harness.once(_DECIDE, self._decided, idempotent=True)
+                turn.decision = await self._harness.once(_DECIDE, self._decided, idempotent=True, in_memory=self._is_in_memory)
             except Latched as error:
                 turn.latched = self._plain(error)
 
@@ -325,7 +335,9 @@ class Desk:
         """Return the venue's report on an order; send it again only if it was certainly not accepted."""
         for tries_left in reversed(range(TRIES)):
             try:
-                return await self._harness.once(_key(index), self._send_order, placed, reconcile=self._ask)
+                return await self._harness.once(
+                    _key(index), self._send_order, placed, reconcile=self._ask, in_memory=self._is_in_memory
+                )
             except (Refused, Waiting):
                 raise
             except Exception as error:

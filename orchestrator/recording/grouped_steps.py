@@ -32,7 +32,7 @@ from harnesses.step import NewStep, Step
 from harnesses.timing.clock import jumps
 from orchestrator.recording.commit_queue import Condition, PendingWrite, settled
 from orchestrator.recording.recorder import Recorder
-from orchestrator.store.store_protocol import StepRow
+from orchestrator.store.store_protocol import EffectRow, StepRow
 
 MAX_BYTES = 4 * 1024 * 1024
 """Characters of steps after which they are handed to the disk at once; twice as many may wait."""
@@ -107,7 +107,9 @@ class GroupedSteps:
         last = stored[-1].step_number if stored else after
         return [*stored, *islice(self.unstored(last), limit - len(stored))]
 
-    async def accept(self, row: StepRow, step: NewStep[Any, Any], *, redacted: bool) -> None:
+    async def accept(
+        self, row: StepRow, step: NewStep[Any, Any], notes: tuple[EffectRow, ...] = (), *, redacted: bool
+    ) -> None:
         """Accept a step. Waits only while the disk is too far behind. Not cancellable.
 
         Raises:
@@ -120,7 +122,7 @@ class GroupedSteps:
             now = self._now()
         self._check()
         slot = PendingWrite()
-        slot.row, slot.redacted = row, redacted
+        slot.row, slot.notes, slot.redacted = row, notes, redacted
         chunk = self._open
         if chunk is None:
             if not self._sent:
@@ -130,6 +132,8 @@ class GroupedSteps:
         chunk.slots.append(slot)
         chunk.steps.append(step)
         chunk.size += len(row.body) if row.state is None else len(row.body) + len(row.state)
+        if notes:
+            chunk.size += sum(len(note.body) for note in notes)
         if self._is_real:
             self._note_pace()
         if chunk.size >= MAX_BYTES or (self._is_real and now >= chunk.since + self._group_s / 2):

@@ -19,6 +19,7 @@ from harnesses.redaction.private_keys import begins_key, ends_key
 from harnesses.redaction.redactor import MARK, LineRedactor, redact_text, suspects
 from orchestrator.codec import decode, encode, with_fields, without_secrets
 from orchestrator.recording.commit_queue import PendingWrite
+from orchestrator.store.store_protocol import EFFECT_KINDS
 
 LARGE = 8_000
 """Characters of one slot that are redacted while others wait: 1 ms for ordinary text, 10 ms for hostile text."""
@@ -26,6 +27,8 @@ MAX_LINE = 4_000
 """Limit on a recorded line of output, characters; the rest of the line is cut off."""
 WITHHELD = f"{MARK} withheld: it could not be searched for secrets"
 _RESULT = '{"result":'
+_EXACT = (CHILD, *EFFECT_KINDS)
+"""Kinds of what must be read back unchanged: arguments of a child, and of an effect."""
 _OF_STEP = ("input", "output", "summary")
 """Fields of a step that are redacted. The state must be read back unchanged, so `delta` is not: keep no secrets there."""
 
@@ -33,7 +36,7 @@ _OF_STEP = ("input", "output", "summary")
 def weight(slot: PendingWrite) -> int:
     """Return how many characters have to be searched."""
     row = slot.row or slot.effect
-    return (0 if row is None else len(row.body)) + sum(len(note.body) for note in slot.notes)
+    return (0 if row is None else len(row.body)) + sum(len(note.body) for note in slot.notes if note.kind not in _EXACT)
 
 
 def redact_writes(slots: Sequence[PendingWrite]) -> None:
@@ -50,8 +53,9 @@ def redact_writes(slots: Sequence[PendingWrite]) -> None:
             bodies.append(row.body)
             owners.append((slot, -1))
         if slot.notes:
-            bodies += (note.body for note in slot.notes)
-            owners += ((slot, place) for place in range(len(slot.notes)))
+            searched = [place for place, note in enumerate(slot.notes) if note.kind not in _EXACT]
+            bodies += (slot.notes[place].body for place in searched)
+            owners += ((slot, place) for place in searched)
     try:
         suspicious = set(suspects(bodies))
     except Exception:
@@ -66,9 +70,6 @@ def redact_writes(slots: Sequence[PendingWrite]) -> None:
 def _redact_row(slot: PendingWrite, note: int) -> None:
     if note >= 0:
         notes = list(slot.notes)
-        if notes[note].kind == CHILD:
-            # Arguments of a child must be read back unchanged, like those of an effect.
-            return
         notes[note] = notes[note]._replace(body=_searched(notes[note].body))
         slot.notes = tuple(notes)
     elif slot.row is not None:

@@ -322,42 +322,26 @@ class Actor:
         kept = None if ticks is None else ticks.as_data()
         governance = None if self.governor is None else self.governor.kept()
         used = tuple(self._mailbox.taken) if self._mailbox.taken else ()
-        seqs = [message.seq for message in used] if used else ()
-        most = self._context.most
-        try:
-            body = encode_step(step, delta, kept, governance, took_us=self.control.watch.took_us(), consumed=seqs, most=most)
-            saved = savings.snapshot(body, delta, state)
-            if saved is not None:
-                check_size("its state", saved, most)
-        except Unstorable as error:
-            raise located(error, f"harness {self.name!r}, step {step.step_number}") from error
-        id, number = self._id, step.step_number
-        time_us = step.time_us
-        slot.row = _row(StepRow, (id.number, id.epoch, id.attempt, number, time_us, body, saved))
+        number = step.step_number
+        slot.row = row = self._row_of_step(step, delta, state, kept, governance, used)
         if used:
-            slot.consumed = tuple(ConsumedRow(message.seq, id.number, number) for message in used)
-        if self._attached:
-            slot.notes = tuple(self._row_of(attached.kind, attached.body, number) for attached in self._attached)
-            self._attached = None
+            slot.consumed = tuple(ConsumedRow(message.seq, row.harness, number) for message in used)
+        is_seen = self._attached is not None
+        if is_seen or self.effects.noted:
+            slot.notes = self._take_notes(number)
         mail, sent = self._mail, None
         if mail is not None:
-            sent = slot.sent = mail.outgoing(number, time_us)
+            sent = slot.sent = mail.outgoing(number, step.time_us)
         if self._output is not None:
             self._output.begin_recording()
         slot.redacted = self._context.redacted
-        group = self._group
+        # Most steps: without the cost of another coroutine.
+        is_plain = self._group is None and not slot.notes and len(row.body) <= LARGE
         try:
-            if group is not None and self._may_go_ahead(slot):
-                await group.accept(slot.row, step, redacted=slot.redacted)
-            else:
-                if group is not None:
-                    await group.clear()
-                if slot.redacted and (len(body) > LARGE or (slot.notes and weight(slot) > LARGE)):
-                    await self._recorder.redact_aside(slot)
-                await self._sent(slot)
+            await (self._sent(slot) if is_plain else self._record(slot, row, step, is_seen=is_seen))
         except BaseException as error:
             self._lost = not isinstance(error, _REFUSALS)
-            if saved is not None:
+            if row.state is not None:
                 savings.miss()
             raise
         slot.row, slot.notes = None, ()
@@ -379,16 +363,57 @@ class Actor:
             mail.settle(sent)
             slot.sent = None
 
+    def _row_of_step(
+        self,
+        step: NewStep[Any, Any],
+        delta: Delta,
+        state: Callable[[], object],
+        kept: Any,
+        governance: Any,
+        used: Sequence[Any],
+    ) -> StepRow:
+        """Return a step as it is stored, with a snapshot of the state if one is due."""
+        most, id, number = self._context.most, self._id, step.step_number
+        seqs = [message.seq for message in used] if used else ()
+        try:
+            body = encode_step(step, delta, kept, governance, took_us=self.control.watch.took_us(), consumed=seqs, most=most)
+            saved = self.savings.snapshot(body, delta, state)
+            if saved is not None:
+                check_size("its state", saved, most)
+        except Unstorable as error:
+            raise located(error, f"harness {self.name!r}, step {number}") from error
+        return _row(StepRow, (id.number, id.epoch, id.attempt, number, step.time_us, body, saved))
+
+    def _take_notes(self, step: int) -> tuple[EffectRow, ...]:
+        """Return what is recorded together with a step: its effects in memory, and its attachments."""
+        effects = [self._row_of(*noted[:2], step, noted.time_us) for noted in self.effects.noted]
+        attached, self._attached = self._attached or (), None
+        return (*effects, *(self._row_of(one.kind, one.body, step) for one in attached))
+
+    async def _record(self, slot: PendingWrite, row: StepRow, step: NewStep[Any, Any], *, is_seen: bool) -> None:
+        """Wait until a step is accepted: on disk, or in a group.
+
+        Args:
+            is_seen: whether it has attachments, which others look for.
+        """
+        group = self._group
+        is_large = slot.redacted and (len(row.body) > LARGE or (bool(slot.notes) and weight(slot) > LARGE))
+        if group is not None:
+            if not (is_seen or is_large) and self._may_go_ahead(slot):
+                await group.accept(row, step, slot.notes, redacted=slot.redacted)
+                return
+            await group.clear()
+        if is_large:
+            await self._recorder.redact_aside(slot)
+        await self._sent(slot)
+
     def _may_go_ahead(self, slot: PendingWrite) -> bool:
         """Return whether a step of a harness with group durability need not be on disk before the next one.
 
         Not one that others can see or depend on: it sends or consumes messages, starts children, is charged to a budget of
         steps, or has attachments; nor a large one, from which secrets are removed in a thread.
         """
-        if slot.consumed or slot.notes or slot.sent is not None or self._family.expected or self.meter is not None:
-            return False
-        row = slot.row
-        return row is not None and not (slot.redacted and len(row.body) > LARGE)
+        return not (slot.consumed or slot.sent is not None or self._family.expected or self.meter is not None)
 
     async def wait_stored(self) -> None:
         """Wait until every accepted step is on disk. Not cancellable."""
@@ -436,6 +461,8 @@ class Actor:
         self._output = self._attached = None
         if self._mail is not None:
             self._mail.end_attempt()
+        for row in self._take_notes(self._harness.current_step + 1) if self.effects.noted else ():
+            self._send_soon(_slot_of(row))
         self.effects.end_attempt()
         if self.savings.ticks is not None:
             self.savings.ticks.put_back()
@@ -515,14 +542,12 @@ class Actor:
         self._context.check_latch(self.name)
 
     def _noting(self, kind: str, body: str, step: int | None = None, *, is_awaited: bool = False) -> PendingWrite:
-        slot = PendingWrite()
         row = self._row_of(kind, body, step or self._harness.current_step + 1)
-        slot.effect = AwaitedIntent(*row) if is_awaited and kind == "intent" else row
-        return slot
+        return _slot_of(AwaitedIntent(*row) if is_awaited and kind == "intent" else row)
 
-    def _row_of(self, kind: str, body: str, step: int) -> EffectRow:
+    def _row_of(self, kind: str, body: str, step: int, time_us: int | None = None) -> EffectRow:
         id = self._id
-        return EffectRow(id.number, id.epoch, id.attempt, step, now_us(), body, kind)
+        return EffectRow(id.number, id.epoch, id.attempt, step, now_us() if time_us is None else time_us, body, kind)
 
     def _sent(self, slot: PendingWrite) -> Awaitable[object]:
         """Submit a row; return an awaitable for its commit. Not a coroutine function, because every step passes here."""
@@ -552,6 +577,12 @@ class Actor:
 
     def _attach_body(self, kind: str, body: str) -> None:
         self.attach(Attachment(kind, body))
+
+
+def _slot_of(row: EffectRow) -> PendingWrite:
+    slot = PendingWrite()
+    slot.effect = row
+    return slot
 
 
 def _leaked(error: BaseException) -> BaseException:

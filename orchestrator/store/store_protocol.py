@@ -6,7 +6,7 @@ The laws, tested by `orchestrator.store.conformance` for every store:
     `seq` is one order over everything, without repeat; a record's `seq` never changes
     the steps of one harness are 1, 2, 3 … without gaps or repeats
     a harness belongs to one run at a time; a run that has lost it cannot append
-    the intent or outcome of an effect belongs to the step after the last one of its harness, and to its owner
+    the intent or outcome of an effect belongs to its owner, and to a step of its own commit, or to the one after the last
     a message that a step sends is in the mailbox exactly if the step is written; a step with a message that cannot be
     delivered is not written
     a reader sees whole commits only, and never makes a writer wait

@@ -1,4 +1,4 @@
-"""Laws of effects: intents and outcomes belong to the step after the harness's last one, and to its owner."""
+"""Laws of effects: intents and outcomes belong to their harness's owner, and to a step of their commit or the one after it."""
 
 from __future__ import annotations
 
@@ -142,6 +142,27 @@ def an_outcome_may_come_with_its_step(store: Store) -> None:
     assert all((*committed.seqs, *committed.effects))
     assert outcomes(store) == [("one", 1, "buy", "unknown")]
     assert claim(store, "one", take_over=True).marks == ()
+
+
+@laws.of_a_store
+def effects_may_come_with_later_steps_than_their_own(store: Store) -> None:
+    one, other = claim(store, "one"), claim(store, "other")
+    store.commit([step_row(one, 1), step_row(other, 1)])
+
+    for operations in ([], [Post("other", "", TIME_US, "1")]):
+        last = len(numbers(store, "one"))
+        rows = [
+            row
+            for step in range(last, last + 5)
+            for row in (intent_row(one, step, "buy"), outcome_row(one, step, "buy", _CONFIRMED, result=step))
+        ]
+        steps = [step_row(one, step) for step in range(last + 1, last + 4)]
+        committed = store.commit(steps, operations, effects=rows)
+
+        # Not of a step that was recorded before; and not of one that is not the next.
+        assert [bool(seq) for seq in committed.effects] == [False] * 2 + [True] * 8
+        assert all(committed.seqs)
+    assert [effect.result for effect in store.effects("one")] == [2, 3, 4, 5, 6, 7, 8]
 
 
 @laws.of_a_store

@@ -191,19 +191,22 @@ class MemoryStore:
         with self._lock:
             rows: list[StepRow | EffectRow] = [*steps, *effects]
             lost = frozenset(row.harness for row in rows if not self._harnesses[row.harness].is_held(row.epoch))
-            accepted = [row.harness not in lost and row.step == self._harnesses[row.harness].next_step for row in effects]
+            firsts = [self._harnesses[row.harness].next_step for row in effects]
             refused = self._refuse_unsendable(steps, consumed, sent, lost) if sent else {}
-            if refused:
-                accepted = [
-                    is_ours and not (row.kind not in _OF_ANY_TIME and (row.harness, row.step) in refused)
-                    for row, is_ours in zip(effects, accepted, strict=True)
-                ]
             seqs = [0 if row.harness in lost or (row.harness, row.step) in refused else self._add_step(row) for row in steps]
             written = {(row.harness, row.step) for row, seq in zip(steps, seqs, strict=True) if seq}
             for used in consumed:
                 if (used.harness, used.step) in written:
                     self._harnesses[used.harness].mail.use_up(used.message)
-            noted = [self._add_effect(row) if is_ours else 0 for row, is_ours in zip(effects, accepted, strict=True)]
+            noted = [
+                0
+                if row.harness in lost
+                or (row.kind not in _OF_ANY_TIME and (row.harness, row.step) in refused)
+                # Of a step of this commit, or of the one after the last.
+                or not first <= row.step <= self._harnesses[row.harness].next_step
+                else self._add_effect(row)
+                for row, first in zip(effects, firsts, strict=True)
+            ]
             self._before = {}
             sent_seqs = [self._put(row.post) if (row.harness, row.step) in written else 0 for row in sent]
             results = [self._do(operation) for operation in operations]

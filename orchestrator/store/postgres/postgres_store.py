@@ -330,15 +330,15 @@ class PostgresStore(PostgresReader):
         heads, epochs = self._holdings.heads, self._holdings.epochs
         if self._switches and any(isinstance(effect, AwaitedIntent) for effect in writes.effects):
             return None
-        for effect in writes.effects:
-            if heads.get(effect[0]) != effect[3] - 1 or epochs.get(effect[0]) != effect[1]:
-                return None
         advanced: dict[int, int] = {}
         for row in writes.steps:
             harness, step = row[0], row[3]
             if advanced.get(harness, heads.get(harness)) != step - 1 or epochs.get(harness) != row[1]:
                 return None
             advanced[harness] = step
+        for effect in writes.effects:
+            if not self._holdings.has_effect(effect, heads, advanced):
+                return None
         return advanced if writes.steps or writes.effects else None
 
     def _write(self, db: Database, writes: _Writes, ownership: int, newest: int) -> tuple[Committed, Holdings]:
@@ -354,11 +354,11 @@ class PostgresStore(PostgresReader):
         mail = operations.mail
         refused = mail.refused(writes.steps, writes.consumed, writes.sent, holdings.epochs) if writes.sent else {}
         latched = self._latched(writes.effects) if self._switches else {}
+        taken = [_take_step(row, holdings, refused) for row in writes.steps]
         noted = [
-            _is_accepted(row, holdings, refused) and not (isinstance(row, AwaitedIntent) and row.harness in latched)
+            self._is_accepted(row, holdings, refused) and not (isinstance(row, AwaitedIntent) and row.harness in latched)
             for row in writes.effects
         ]
-        taken = [_take_step(row, holdings, refused) for row in writes.steps]
         steps = [row for row, is_next in zip(writes.steps, taken, strict=True) if is_next]
         effects = [row for row, is_ours in zip(writes.effects, noted, strict=True) if is_ours]
         seqs = iter(operations.append_rows(steps, effects))
@@ -383,16 +383,15 @@ class PostgresStore(PostgresReader):
         found = {harness: refusal(self._switches, self._names.get(harness, "")) for harness in asked}
         return {harness: error for harness, error in found.items() if error is not None}
 
+    def _is_accepted(self, row: EffectRow, holdings: Holdings, refused: Collection[Step]) -> bool:
+        """Return whether a row belongs to a step of this commit or to the one after it, of an owned harness."""
+        is_ours = holdings.has_effect(row, self._holdings.heads, holdings.heads)
+        return is_ours and not (row.kind not in _OF_ANY_TIME and (row.harness, row.step) in refused)
+
     def _find_lost(self, db: Database, holdings: Holdings) -> None:
         """Forget the harnesses that another run has taken over since the last check."""
         current = dict(db.rows("SELECT id, epoch FROM harnesses WHERE owner = %s", (self.run,)))
         holdings.epochs = {harness: epoch for harness, epoch in holdings.epochs.items() if current.get(harness) == epoch}
-
-
-def _is_accepted(row: EffectRow, holdings: Holdings, refused: Collection[Step]) -> bool:
-    """Return whether a row belongs to the step after the last one of an owned harness."""
-    is_ours = holdings.epochs.get(row.harness) == row.epoch and holdings.heads.get(row.harness) == row.step - 1
-    return is_ours and not (row.kind not in _OF_ANY_TIME and (row.harness, row.step) in refused)
 
 
 def _take_step(row: StepRow, holdings: Holdings, refused: Collection[Step]) -> bool:

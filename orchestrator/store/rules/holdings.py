@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from attrs import define, field
+
+from orchestrator.store.store_protocol import EffectRow
 
 
 @define
@@ -18,3 +22,14 @@ class Holdings:
 
     def copy(self) -> Holdings:
         return Holdings(self.ownership, dict(self.epochs), dict(self.heads))
+
+    def has_effect(self, row: EffectRow, before: Mapping[int, int], after: Mapping[int, int]) -> bool:
+        """Return whether a row belongs to a harness of this run, and to a step of its commit or to the one after the last.
+
+        Args:
+            before: the last step of each harness before the steps of the commit.
+            after: the last step of each harness that has a step in it, after them.
+        """
+        harness = row[0]
+        head = before.get(harness)
+        return head is not None and self.epochs.get(harness) == row[1] and head < row[3] <= after.get(harness, head) + 1

@@ -157,11 +157,11 @@ class SqliteStore(SqliteReader):
                 rows: list[StepRow | EffectRow] = [*steps, *effects]
                 lost = frozenset(row.harness for row in rows if holdings.epochs.get(row.harness) != row.epoch)
                 refused = self._operations.mail.refused(steps, consumed, sent, holdings.epochs) if sent else {}
+                seqs = self._append_steps(steps, holdings, refused)
                 noted = self._accept(effects, holdings, refused)
                 staged = [*of_forks, *(found[1] for at, found in files.items() if noted[at])]
                 if staged:
                     self._files.write(staged)
-                seqs = self._append_steps(steps, holdings, refused)
                 effect_seqs = self._append_effects(effects, noted, holdings)
                 written = {(row.harness, row.step) for row, seq in zip(steps, seqs, strict=True) if seq}
                 self._operations.mail.consume([row for row in consumed if (row.harness, row.step) in written])
@@ -284,15 +284,15 @@ class SqliteStore(SqliteReader):
     def _commit_rows(self, steps: Sequence[StepRow], effects: Sequence[EffectRow], *, wait: bool) -> Committed | None:
         """Insert rows with one statement for each kind; return None, with nothing done, if that is not possible."""
         heads, epochs = self._holdings.heads, self._holdings.epochs
-        for effect in effects:
-            if heads.get(effect[0]) != effect[3] - 1 or epochs.get(effect[0]) != effect[1]:
-                return None
         advanced: dict[int, int] = {}
         for row in steps:
             harness, step = row[0], row[3]
             if advanced.get(harness, heads.get(harness)) != step - 1 or epochs.get(harness) != row[1]:
                 return None
             advanced[harness] = step
+        for effect in effects:
+            if not self._holdings.has_effect(effect, heads, advanced):
+                return None
         if (steps and effects) or len(steps) > _MOST_ROWS or len(effects) > _MOST_ROWS:
             last = self._insert_all(steps, effects, wait=wait)
         else:
@@ -389,11 +389,10 @@ class SqliteStore(SqliteReader):
         return seqs
 
     def _accept(self, effects: Sequence[EffectRow], holdings: Holdings, refused: Collection[Step]) -> list[bool]:
-        """Return for each row whether it belongs to the step after the last one of an owned harness."""
-        heads, epochs = holdings.heads, holdings.epochs
+        """Return for each row whether it belongs to a step of this commit or to the one after it, of an owned harness."""
+        before = self._holdings.heads
         return [
-            epochs.get(row.harness) == row.epoch
-            and heads.get(row.harness) == row.step - 1
+            holdings.has_effect(row, before, holdings.heads)
             and not (refused and row.kind not in UNSEALED_KINDS and (row.harness, row.step) in refused)
             for row in effects
         ]
