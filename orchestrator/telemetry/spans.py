@@ -308,6 +308,8 @@ def _begun(attempt: OpenAttempt, record: Record, name: str, about: Mapping[str, 
     return Span(
         trace_id=attempt.trace_id,
         span_id=attempt.id_of(name, record.seq),
+        # An effect in memory comes after its step, in the same commit, maybe after later steps.
+        parent_id=attempt.step_id(record.step) if record.step <= attempt.last_step else "",
         name=name,
         start_us=record.time_us,
         end_us=record.time_us,

@@ -43,7 +43,7 @@ def trading(folder: Path, bars: int = 5_005, rounds: int = 2) -> dict[str, Any]:
             best = min((turn[name] for turn in turns), key=lambda one: one["processor_s"])
             rate = round(bars / best["processor_s"])
             figures[f"{name}_every_{every}"] = {"per_s": rate, "equity": best["equity"], "fills": best["fills"]}
-    return {**figures, "group_per_s": round(max(_stored(folder / f"{turn}.db", bars // 4) for turn in range(rounds)))}
+    return {**figures, "group_per_s": round(max(_stored(folder / f"{turn}.db", bars) for turn in range(rounds)))}
 
 
 def _run(name: str, others: str, bars: int, every: int) -> dict[str, Any]:

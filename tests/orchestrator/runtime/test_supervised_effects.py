@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import trio
 from trio.testing import MockClock
 
 from harnesses.effects.effect import Answer, Confirmed, EffectOutcome, NotDone, Undecided
-from harnesses.errors import Refused
+from harnesses.errors import Refused, UnknownOutcome
 from orchestrator import MemoryStore, Orchestrator, OutcomeKind, OwnershipLost, Restart, SqliteStore, Status, Store, StoreLost
 from orchestrator.errors import OwnedElsewhere
 from orchestrator.store.store_protocol import Settle
@@ -84,6 +85,71 @@ def outcomes(store: Store, name: str) -> list[tuple[int, str]]:
 
 def each_once(orders: int) -> Counter[str]:
     return Counter({f"order {number}": 1 for number in range(1, orders + 1)})
+
+
+# effects in memory
+
+
+@pytest.mark.parametrize("durability", ["step", "group"])
+async def test_an_effect_in_memory_is_recorded_in_the_commit_of_its_step(
+    store: Store, durability: Any, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    commit, commits, seen = store.commit, list[bool](), list[Any]()
+
+    def note(steps: Any, *given: Any, effects: Any = (), **more: Any) -> Any:
+        commits.append(bool(effects) and not steps)
+        return commit(steps, *given, effects=effects, **more)
+
+    monkeypatch.setattr(store, "commit", note)
+    text = "api_key=sk-ant-api03-" + "A" * 80
+
+    async def script(harness: Scripted) -> Steps:
+        for number in range(1, 4):
+            said = await harness.once("order", lambda order: f"{order} filled", f"order {number} {text}", in_memory=True)
+            seen.append([(effect.key, effect.outcome.value) for effect in harness.effects])
+            yield number, said[:7]
+
+    async with to_the_end(store) as (orchestrator, _):
+        orchestrator.start(Scripted(script, until=3), name="a", durability=durability)
+
+    effects = store.effects("a")
+    assert [(effect.step_number, effect.outcome.value) for effect in effects] == [(n, "confirmed") for n in (1, 2, 3)]
+    # Like those of any effect, so that they are the same when they are compared.
+    assert [effect.arguments for effect in effects] == [[f"order {n} {text}"] for n in (1, 2, 3)]
+    assert [effect.result for effect in effects] == [f"order {n} {text} filled" for n in (1, 2, 3)]
+    assert seen == [[("order", "confirmed")]] * 3
+    assert not any(commits)
+    made_us = {record.step: record.time_us for record in store.records() if record.kind == "step"}
+    assert all(effect.time_us <= made_us[effect.step_number] for effect in effects)
+
+
+@pytest.mark.parametrize("durability", ["step", "group"])
+async def test_an_effect_in_memory_of_an_attempt_that_fails_is_recorded_with_its_end_and_not_run_again(
+    store: Store, durability: Any, autojump_clock: MockClock
+) -> None:
+    venue, tries = Venue(), count(1)
+
+    async def script(harness: Scripted) -> Steps:
+        yield None, None
+        said = await harness.once("order", venue.place, "order 2", in_memory=True)
+        with suppress(UnknownOutcome):
+            venue.breaks = 1
+            await harness.once("lost", venue.place, "lost 2", in_memory=True)
+        assert await harness.settle("lost", lambda *_: Confirmed("found")) is EffectOutcome.CONFIRMED
+        if next(tries) == 1:
+            raise ValueError("boom")
+        yield "order 2", said
+
+    async with to_the_end(store) as (orchestrator, _):
+        orchestrator.start(Scripted(script, until=2), name="a", durability=durability)
+
+    assert venue.orders == Counter({"order 2": 1, "lost 2": 1})
+    marks = ["intent", "outcome", "intent", "outcome", "outcome"]
+    assert kinds(store, "a") == ["started", "step", *marks, "failed", "restarting", "started", "step", "completed"]
+    assert [(effect.key, effect.outcome.value) for effect in store.effects("a")] == [
+        ("order", "confirmed"),
+        ("lost", "confirmed"),
+    ]
 
 
 # what is on record

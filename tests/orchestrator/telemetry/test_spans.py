@@ -62,6 +62,20 @@ def test_a_step_begins_when_its_work_began_and_ends_when_it_was_made() -> None:
     assert told.attributes["orchestrator.summary"] == "done"
 
 
+def test_an_effect_that_comes_after_its_step_in_one_commit_is_below_it() -> None:
+    noted = [
+        record(us, kind, step, key="order", outcome="confirmed")
+        for step, us in ((1, 2), (2, 5))
+        for kind in ("intent", "outcome")
+    ]
+
+    told = list(spans([STARTED, record(3, "step", 1), record(6, "step", 2), *noted, record(7, "completed", 2)]))
+
+    steps, effects = named(told, "step"), named(told, "effect")
+    assert [effect.parent_id for effect in effects] == [step.span_id for step in steps]
+    assert [(effect.start_us, effect.end_us) for effect in effects] == [(2 * SECOND,) * 2, (5 * SECOND,) * 2]
+
+
 def test_an_older_step_begins_where_what_was_before_it_ended() -> None:
     first, second = spans([STARTED, record(3, "step", 1), record(5, "step", 2)])
 
