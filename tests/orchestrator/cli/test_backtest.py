@@ -138,7 +138,9 @@ def test_without_a_grid_nothing_is_chosen_and_the_lines_of_a_walk_forward_differ
     said = backtest(file, "--walk-forward", "1", "--by", "gain", "--workers", "1")
 
     assert said.out.startswith("Nothing was chosen, for there is no --grid: the options of the file brought ")
-    assert [line.partition(",")[0] for line in said.err.splitlines()] == [
+    lines = [line.partition(",")[0] for line in said.err.splitlines()]
+    # A line every few seconds, where the machine is slow.
+    assert [line for line in lines if "finished" not in line] == [
         "1 of 1 to run on the past",
         "1 of 1 to test on what came after",
         "1 bar withheld",
