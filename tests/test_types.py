@@ -60,10 +60,8 @@ CHECKERS = ("mypy", "pyright")
 PROGRAMS = {"known.py": KNOWN, "wrong.py": WRONG, "unlike.py": UNLIKE}
 
 
-@pytest.fixture(scope="module")
-def printed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+def printed_by(checker: str, folder: Path) -> dict[str, list[str]]:
     """Return what a checker prints of each program, in strict mode: it is started once for all, since that takes seconds."""
-    checker, folder = request.param, tmp_path_factory.mktemp("typed")
     for name, text in PROGRAMS.items():
         (folder / name).write_text(text)
     (folder / "pyrightconfig.json").write_text(f'{{"typeCheckingMode": "strict", "extraPaths": ["{ROOT}"]}}')
@@ -96,29 +94,29 @@ def shortened(line: str) -> str:
     return re.sub(r"\b(?:\w+\.)+(?=\w)", "", found[1] if found else line)
 
 
-@pytest.mark.parametrize("printed", CHECKERS, indirect=True)
-def test_steps_handles_and_messages_are_typed(printed: dict[str, list[str]]) -> None:
-    wanted = re.findall(r"reveal_type\(.*\)  # (.*)", KNOWN)
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_steps_handles_and_messages_are_typed_and_a_wrong_yield_is_told_in_few_lines(checker: str, tmp_path: Path) -> None:
+    printed = printed_by(checker, tmp_path)
 
-    lines = printed["known.py"]
+    check_what_is_known(printed["known.py"])
+    check_a_yield_of_the_wrong_type(printed["wrong.py"])
+    check_a_yield_type_that_the_class_does_not_declare(printed["unlike.py"])
+
+
+def check_what_is_known(lines: list[str]) -> None:
+    wanted = re.findall(r"reveal_type\(.*\)  # (.*)", KNOWN)
 
     assert not [line for line in lines if "error" in line]
     assert [shortened(line) for line in lines if re.search(r'(?:Revealed type|Type of ".*") is "', line)] == wanted
 
 
-@pytest.mark.parametrize("printed", CHECKERS, indirect=True)
-def test_a_yield_of_the_wrong_type_is_told_in_two_lines(printed: dict[str, list[str]]) -> None:
-    lines = printed["wrong.py"]
-
+def check_a_yield_of_the_wrong_type(lines: list[str]) -> None:
     assert len(lines) <= 2, lines
     assert "wrong.py:6:" in lines[0]
     assert "error" in lines[0]
 
 
-@pytest.mark.parametrize("printed", CHECKERS, indirect=True)
-def test_a_yield_type_that_the_class_does_not_declare_is_told(printed: dict[str, list[str]]) -> None:
-    lines = printed["unlike.py"]
-
+def check_a_yield_type_that_the_class_does_not_declare(lines: list[str]) -> None:
     assert len(lines) <= 7, lines
     assert "execute" in lines[0]
     assert any('"AsyncIterator[tuple[int, int]]"' in line for line in lines)
