@@ -49,7 +49,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(params=["as it is", "copied"])
 def copying(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read the store itself, and its copy in columns."""
+    """Read the store itself, and its copy in columns: of two ranges, made without another process."""
 
     def nowhere(store: object) -> None:
         return None
@@ -60,7 +60,7 @@ def copying(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(store_summary, "usable_folder", nowhere)
     monkeypatch.setattr(store_source, "LEAST", 1 if request.param == "copied" else 1 << 30)
     monkeypatch.setattr(copied_columns, "SHARE", 10)
-    monkeypatch.setattr(copied_columns, "FEW", 1)
+    monkeypatch.setattr(copied_columns, "FEW", 1 << 30)
     monkeypatch.setattr(os, "sched_getaffinity", two_cores)
 
 

@@ -50,7 +50,7 @@ def store(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 def answers(store: Path) -> tuple[list[Any], list[Path]]:
     """Return two answers, and the files that they are from."""
     with analysis.open(store) as run:
-        told = [astuple(QUESTIONS[name](run)) for name in ("throughput", "progress")]
+        told = [astuple(QUESTIONS[name](run)) for name in ("throughput", "summary")]
         assert isinstance(run.source, StoreSource)
         copied = run.source.copied
         files = [] if copied is None else [Path(os.path.realpath(one.steps)) for one in copied.ranges]

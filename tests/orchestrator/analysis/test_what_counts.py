@@ -44,14 +44,20 @@ def go(path: Path, name: str, until: int) -> None:
     trio.run(run, clock=MockClock(autojump_threshold=0))
 
 
-@pytest.fixture
-def forked(tmp_path: Path) -> Path:
-    """A run of 300 steps, and a fork of the first 250 of them that has made 10 more."""
-    path = tmp_path / "run.db"
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of 300 steps, and a fork of the first 250 of them that has made 10 more."""
+    path = tmp_path_factory.mktemp("forked") / "run.db"
     go(path, "origin", 300)
     fork(path, "origin", 250, to="fork")
     go(path, "fork", 260)
-    return path
+    return path.parent
+
+
+@pytest.fixture
+def forked(recorded: Path, tmp_path: Path) -> Path:
+    """A copy of that run, which a test may prune."""
+    return Path(shutil.copytree(recorded, tmp_path / "forked")) / "run.db"
 
 
 def test_a_sibling_that_was_taken_down_has_not_crashed(eventful: Run) -> None:
