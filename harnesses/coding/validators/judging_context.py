@@ -1,7 +1,8 @@
 """Determines which files of a repository judge, and what a validator must know of the base and of a commit.
 
-    judging files   test modules and everything in their directories, conftest.py, pytest's own configuration, golden files,
-                    and what Python and pytest load automatically (sitecustomize.py, *.pth, *.egg-info, compiled modules)
+    judging files   test modules and everything in their directories, data elsewhere that they name, conftest.py, pytest's own
+                    configuration, golden files, and what Python and pytest load automatically (sitecustomize.py, *.pth,
+                    *.egg-info, compiled modules)
     judged files    everything else
 
 Invariant: only the *base* decides which of the two a path is. A directory that an agent names `tests` does not become one.
@@ -10,7 +11,7 @@ Invariant: only the *base* decides which of the two a path is. A directory that 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from configparser import ConfigParser
 from configparser import Error as ConfigError
 from fnmatch import fnmatchcase
@@ -20,6 +21,7 @@ from typing import Any, cast
 from attrs import field, frozen
 
 from harnesses.coding.candidate import Candidate, Change
+from harnesses.coding.validators.data_of_tests import named_in, suspects
 
 PYTHON_FILES = ("test_*.py", "*_test.py")
 """pytest's default patterns of test modules."""
@@ -231,6 +233,8 @@ async def read_context(candidate: Candidate, *, named: Iterable[str] = ()) -> Ju
     config, settings = await _configuration(candidate, files, named)
     patterns = tuple(words(settings.get("python_files"))) or PYTHON_FILES
     side = find_judging_files(files, patterns=patterns, named=named)
+    if data := await _data_of_tests(candidate, files, changes, side):
+        side = find_judging_files(files, patterns=patterns, named=(*named, *data))
     return JudgingContext(
         files=files,
         side=side,
@@ -239,6 +243,18 @@ async def read_context(candidate: Candidate, *, named: Iterable[str] = ()) -> Ju
         changes=changes,
         reconfigured=await _reconfigured(candidate, changes),
     )
+
+
+async def _data_of_tests(
+    candidate: Candidate, files: Sequence[str], changes: Iterable[Change], side: JudgingFiles
+) -> tuple[str, ...]:
+    """Return the data of tests that a commit changes, outside the tests' directories."""
+    changed = [change.path for change in changes if change.status != "A" and not side.covers(change.path)]
+    if not (suspected := suspects(changed, (file for file in files if not side.covers(file)))):
+        return ()
+    tests = [file for file in files if file.endswith(".py") and side.covers(file)]
+    contents = [await candidate.checkouts.read(candidate.base, file) for file in tests]
+    return named_in(suspected, [content.decode(errors="replace") for content in contents if content is not None])
 
 
 async def _configuration(

@@ -106,6 +106,42 @@ async def test_what_harms_tests_is_told(case: str, repository: Repository) -> No
     assert words in verdict.evidence
 
 
+READING = """
+import json
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+CASES = json.loads((ROOT / "cases.json").read_text())
+MORE = sorted((ROOT / "fixtures").glob("*.csv"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("changed", "gone", "told"),
+    [
+        ({"cases.json": "[7]\n"}, (), "cases.json: is used by tests, and was changed: restore it"),
+        ({}, ("fixtures/a.csv",), "fixtures/a.csv: was removed: restore it"),
+        ({"other.json": "[7]\n", "pkg/cases.json": "[7]\n", "fixtures/b.csv": "new\n", "notes.md": "cases.json\n"}, (), ""),
+    ],
+)
+async def test_data_elsewhere_that_tests_name_is_theirs_but_not_that_of_a_package(
+    changed: dict[str, str], gone: tuple[str, ...], told: str, tmp_path: Path
+) -> None:
+    data = {
+        "cases.json": "[]\n",
+        "other.json": "[]\n",
+        "fixtures/a.csv": "1\n",
+        "pkg/__init__.py": "",
+        "pkg/cases.json": "[]\n",
+    }
+    repository = await repository_in(tmp_path, {**data, "notes.md": "", "tests/test_data.py": READING})
+
+    verdict = await TestsKept().validate(FEATURE, await repository.commit(changed, gone=gone))
+
+    assert verdict.passed == (not told), verdict.evidence
+    assert told in verdict.evidence
+
+
 @pytest.mark.parametrize("target", ["/etc/passwd", "../../other", "../tests/test_shop.py", "../.git/config"])
 async def test_a_link_out_of_the_repository_or_to_tests_is_refused(target: str, repository: Repository) -> None:
     verdict = await TestsKept().validate(FEATURE, await repository.commit({}, links={"pkg/link": target}))
