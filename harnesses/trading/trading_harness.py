@@ -144,18 +144,22 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         self._reached = trio.current_time()
         self._poller.begin()
         ticks = self.every(self._period_s or _ASKED_S)
-        async for _ in ticks:
-            self._now_period_s = self._poller.period_s = ticks.period_s
-            found = await self._reaching()
-            if found is None and self.is_complete():
-                return
-            while found is not None:
-                turn, made = found
-                yield made
-                self._end(turn)
-                while self._takes_more(turn) and (passed := await self._pass_quietly()) is not None:
-                    yield passed
-                found = await self._reaching(more=True) if turn.is_behind or self._takes_more(turn) else None
+        with self._poller.listen():
+            while True:
+                await self._poller.next_tick(ticks)
+                self._now_period_s = self._poller.period_s = ticks.period_s
+                found = await self._reaching()
+                for line in self._poller.take_lines():
+                    self.log(line)
+                if found is None and self.is_complete():
+                    return
+                while found is not None:
+                    turn, made = found
+                    yield made
+                    self._end(turn)
+                    while self._takes_more(turn) and (passed := await self._pass_quietly()) is not None:
+                        yield passed
+                    found = await self._reaching(more=True) if turn.is_behind or self._takes_more(turn) else None
 
     @property
     def halted(self) -> str:

@@ -66,9 +66,10 @@ class RunningVenue:
         self._start()
 
     @property
-    def urls(self) -> dict[str, dict[str, str]]:
+    def urls(self) -> dict[str, dict[str, Any]]:
         """What to set in ccxt's `urls`."""
-        return {"api": {"public": f"{self.url}/api/v3", "private": f"{self.url}/api/v3"}}
+        socket = {"ws": {"spot": f"{self.url.replace('http', 'ws')}/stream/ws"}}
+        return {"api": {"public": f"{self.url}/api/v3", "private": f"{self.url}/api/v3"} | socket}
 
     def control(self, verb: str, body: object = None, **options: object) -> Any:
         """Use a control endpoint; wait for it, if the venue is restarting."""

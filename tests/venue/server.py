@@ -22,6 +22,7 @@ from .books import Order, VenueError
 from .hostility import CALM, Fate, Hostility, Lot, draw, draw_query, parse_lot
 from .journal import Journal
 from .market import INTERVALS_MS, MINUTE_MS, SYMBOLS, Symbol, candle, price_at
+from .streams import Listener, Streams, handshake
 from .tongues import tongue_of
 from .tongues.speaking import Counter, Request, Tongue
 
@@ -46,6 +47,7 @@ class Venue:
         self.keys, self.hostility, self.seed = keys, hostility, seed
         self._journal = Journal(path, DEPOSITS)
         self.books = self._journal.load()
+        self.streams = Streams()
         self._wires: set[Wire] = set()
         self._late: set[asyncio.TimerHandle] = set()
         self._server: asyncio.Server | None = None
@@ -61,6 +63,8 @@ class Venue:
         self.fates: Counts[str] = Counts()
         self._queries = 0
         self.silent_ms: dict[str, int] = {}
+        self.lag_ms = 0
+        """How far the bars that are asked for are behind those of the stream."""
         self._held: dict[str, Answer] = {}
         self._next: deque[Lot] = deque()
         self._next_queries: deque[Lot] = deque()
@@ -78,6 +82,7 @@ class Venue:
         while True:
             await asyncio.sleep(_TICK_S)
             self.books.advance(int(self.now_ms()), self.price)
+            self.streams.advance(int(self.now_ms()))
             self._journal.keep(self.books)
 
     def now_ms(self) -> float:
@@ -258,6 +263,10 @@ class Venue:
                 self._next.extend(map(parse_lot, options["fates"].split(",")))
             case "next_queries":
                 self._next_queries.extend(map(parse_lot, options["fates"].split(",")))
+            case "stream":
+                return self.streams.order(options, body, int(self.now_ms()))
+            case "lag":
+                self.lag_ms = int(options["ms"])
             case "silence":
                 self.silent_ms[options["symbol"]] = int(options["from_ms"])
             case "clock":
@@ -268,6 +277,7 @@ class Venue:
                 asyncio.get_running_loop().call_later(0.01, self.restart, float(options.get("down_s", "0.2")))
             case "reset":
                 self.hostility = CALM
+                self.streams.order({"do": "calm"}, b"", 0)
                 self._forget_conditions()
                 self._forget_late()
                 self._journal.forget(DEPOSITS)
@@ -346,7 +356,7 @@ class Venue:
     def query_candles(self, fields: Fields) -> object:
         """Answer for bars, the one that is not over included."""
         symbol, length_ms = dialect.parse_symbol(fields), INTERVALS_MS[fields["interval"]]
-        limit, now_ms = min(int(fields.get("limit", "500")), 1000), int(self.now_ms())
+        limit, now_ms = min(int(fields.get("limit", "500")), 1000), int(self.now_ms()) - self.lag_ms
         last = now_ms // length_ms
         first = -(-int(fields["startTime"]) // length_ms) if "startTime" in fields else last - limit + 1
         silent = self.silent_ms.get(symbol.name, now_ms + 1)
@@ -397,6 +407,7 @@ class Wire(asyncio.Protocol):
         self.failure: Callable[[VenueError], tuple[int, bytes]] | None = None
         """How the dialect of the request says no; None for Binance's."""
         self._transport: asyncio.Transport | None = None
+        self._listener: Listener | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -404,8 +415,13 @@ class Wire(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._venue.discard(self)
+        if self._listener is not None:
+            self._venue.streams.discard(self._listener)
 
     def data_received(self, data: bytes) -> None:
+        if self._listener is not None:
+            self._venue.streams.hear(self._listener, data)
+            return
         self._buffer += data
         while (end := self._buffer.find(b"\r\n\r\n")) >= 0:
             head = self._buffer[:end].split(b"\r\n")
@@ -418,7 +434,17 @@ class Wire(asyncio.Protocol):
             path, _, query = target.partition(b"?")
             self._close = headers.get(b"connection", b"").lower() == b"close"
             texts = {name.decode(): value.decode() for name, value in headers.items()}
+            if "upgrade" in texts:
+                self._upgrade(path.decode(), texts)
+                return
             self._venue.receive(self, Request(method.decode(), path.decode(), query, body, texts))
+
+    def _upgrade(self, path: str, headers: Fields) -> None:
+        if self._transport is None or "refuse" in self._venue.streams.faults:
+            self.write(*failure(_LIMITED), close=True)
+            return
+        self._transport.write(handshake(headers))
+        self._listener = self._venue.streams.add(path, self._transport.write, self.drop)
 
     def answer(self, act: Answer) -> None:
         """Do it and say what came of it."""

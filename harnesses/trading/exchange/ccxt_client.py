@@ -32,6 +32,7 @@ from harnesses.trading.exchange.exchange_dialects import Expiry, dialect_of
 
 _RESYNC_S = 60.0
 _REHEARSED = 5
+_KEEP_ALIVE_MS = 10_000
 _PAUSES_S = (0.05, 0.1, 0.2, 0.5, 1.0)
 
 Raw = Mapping[str, Any]
@@ -64,6 +65,8 @@ class CcxtOptions:
     """Whether to reuse a connection for several requests. Faster, but wrong if the venue ever answers a request twice."""
     paced: bool = True
     """Whether each connection respects ccxt's rate limit for the venue."""
+    silence_s: float = field(default=60.0, validator=gt(0.0))
+    """Seconds without a bar after which a stream is connected anew."""
 
 
 class CcxtClient:
@@ -265,6 +268,20 @@ class CcxtClient:
             if left_s < 0:
                 return True
 
+    def streams(self, method: str) -> bool:
+        """Return whether ccxt's WebSocket class of the exchange has a method. Its import takes seconds."""
+        pro = load_extra("ccxt.pro", "exchanges", "a stream of an exchange")
+        return self.exchange in pro.exchanges and bool(getattr(pro, self.exchange)().has.get(method))
+
+    def make_stream(self) -> Any:
+        """Make an object of ccxt's WebSocket class of the exchange, for asyncio. It has the markets, and no credentials."""
+        made = getattr(self._ccxt.pro, self.exchange)({"options": self._spot_options()})
+        made.urls = made.deep_extend(made.urls, dict(self.options.urls or {}))
+        # A dead connection is found after at most three of these; some exchange classes ask only every three minutes.
+        made.streaming = {**made.streaming, "keepAlive": min(made.streaming["keepAlive"], _KEEP_ALIVE_MS)}
+        made.set_markets_from_exchange(self._first)
+        return made
+
     def _run(self, method: str, args: tuple[Any, ...], params: Raw, stamps: Sequence[int]) -> Any:
         """Make one call. Runs in a thread."""
         exchange = self._take()
@@ -289,9 +306,12 @@ class CcxtClient:
         except IndexError:
             return self._make()
 
+    def _spot_options(self) -> dict[str, Any]:
+        ours = {"fetchCurrencies": False, "fetchMargins": False, "fetchMarkets": {"types": ["spot"]}, "defaultType": "spot"}
+        return ours | dict(self.dialect.options) | dict(self.options.options)
+
     def _make(self) -> Any:
         options = self.options
-        ours = {"fetchCurrencies": False, "fetchMargins": False, "fetchMarkets": {"types": ["spot"]}, "defaultType": "spot"}
         config = {
             "apiKey": options.api_key,
             "secret": options.secret,
@@ -300,7 +320,7 @@ class CcxtClient:
             "enableRateLimit": options.paced,
             # Keep numbers as the venue's text: a float would not represent money exactly.
             "number": str,
-            "options": ours | dict(self.dialect.options) | dict(options.options) | {"maxRetriesOnFailure": 0},
+            "options": self._spot_options() | {"maxRetriesOnFailure": 0},
         }
         exchange = getattr(self._ccxt, self.exchange)(config)
         exchange.urls = exchange.deep_extend(exchange.urls, dict(options.urls or {}))

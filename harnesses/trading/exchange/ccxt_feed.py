@@ -1,16 +1,23 @@
-"""A feed that polls the bars of an exchange through ccxt.
+"""A feed of the bars of an exchange through ccxt: polled, or asked for when a stream says that one is over.
 
 Invariants: a bar is given only when it has ended by the venue's own clock; every bar of the venue is given, in order, without
-    gaps.
+    gaps. Each bar is read by REST, with a stream too: the stream says when to ask, and never what a bar is. So the record does
+    not depend on the stream, whatever it says, repeats, corrects or leaves out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import Any
 
+import trio
+
 from harnesses.errors import HarnessMisuse
+from harnesses.trading.exchange.bar_stream import BarStream, Heard
 from harnesses.trading.exchange.ccxt_client import CcxtClient, CcxtOptions
 from harnesses.trading.exchange.ccxt_translation import CallFailed, parse_instrument
 from harnesses.trading.market.bars import BadMarketData, Bar, MarketSlice, parse_bar
@@ -18,12 +25,16 @@ from harnesses.trading.market.feed import FeedUnavailable
 from harnesses.trading.market.instruments import Instrument
 
 _PAGE = 500
+_AGAIN_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+"""Seconds before asking again for a bar that is over by the stream, and not by REST."""
+_NEVER = (0, 0.0)
+_NO_STREAM = -1
 _MILLISECOND = timedelta(milliseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class CcxtFeed:
-    """Polls the bars of an exchange. The time of a slice is the start of its bars, as is usual at exchanges.
+    """The bars of an exchange, polled or by a stream. A slice has the time of the start of its bars, as is usual at exchanges.
 
     Args:
         exchange: ccxt's id of the exchange, such as "binance".
@@ -31,6 +42,8 @@ class CcxtFeed:
         timeframe: one of the exchange's timeframes of fixed length, such as "1m", "1h" or "1d".
         start: where to start if nothing has been seen; without it, the last bar that has ended.
         grace_s: seconds after the end of a bar during which it may still arrive; a slice leaves out symbols without one.
+        stream: whether to listen at the exchange's WebSocket, inside `listen`, so as to ask for a bar as soon as it is over.
+            While there is no stream, bars are polled.
     """
 
     def __init__(
@@ -42,6 +55,7 @@ class CcxtFeed:
         options: CcxtOptions | None = None,
         start: datetime | None = None,
         grace_s: float = 10.0,
+        stream: bool = False,
     ) -> None:
         if not symbols:
             raise HarnessMisuse(f"CcxtFeed {exchange!r}: expected at least one symbol, was none")
@@ -56,6 +70,20 @@ class CcxtFeed:
         self._bars: dict[str, dict[int, Bar]] = {symbol: {} for symbol in symbols}
         """Fetched bars that have not been requested yet, by symbol and time."""
         self._given: tuple[datetime | None, MarketSlice] | None = None
+        self._streams = stream and self._client.streams("watchOHLCV")
+        self._lines: deque[str] = deque()
+        """What is to be said about the stream."""
+        if stream and not self._streams:
+            self._lines.append(f"ccxt:{exchange} has no stream of bars (watchOHLCV): they are polled")
+        self._listening = False
+        self._stream: BarStream | None = None
+        self._news = trio.Event()
+        self._wanted_ms: int = 0
+        """Start of the next bar to give."""
+        self._caught_up = _NO_STREAM
+        """Losses of the stream up to the connection since which it has been asked at least once."""
+        self._asked = _NEVER
+        """How often it has been asked for in vain, and when last on Trio's clock."""
 
     @property
     def bar_s(self) -> float:
@@ -88,6 +116,34 @@ class CcxtFeed:
             self._given = (after, found)
         return found
 
+    @property
+    def is_streaming(self) -> bool:
+        """Whether the exchange says now when a bar is over. If not, bars are polled."""
+        return self._heard.is_live
+
+    @contextmanager
+    def listen(self) -> Generator[None]:
+        """Listen to the stream, if the feed has one, from the first slice asked for inside to the end."""
+        self._listening = self._streams
+        try:
+            yield
+        finally:
+            self._listening = False
+            if self._stream is not None:
+                self._stream.stop()
+            self._stream, self._caught_up, self._asked = None, _NO_STREAM, _NEVER
+
+    async def wait_for_news(self) -> None:
+        """Wait until it is worth asking for the next slice at once: a bar is over, or the stream is lost or back."""
+        await trio.lowlevel.checkpoint()
+        while not self._lines and (pause_s := self._pause_s()) > 0:
+            with trio.move_on_after(pause_s):
+                await self._news.wait()
+
+    def take_lines(self) -> Sequence[str]:
+        """Return what is to be said about the stream, each line once."""
+        return [self._lines.popleft() for _ in range(len(self._lines))]
+
     def is_at_end(self, after: datetime | None) -> bool:
         return False
 
@@ -106,18 +162,71 @@ class CcxtFeed:
             first_ms = -(-self._start_ms // period_ms) * period_ms
         else:
             first_ms = self._start_ms = (int(await self._client.read_clock()) // period_ms - 1) * period_ms
+        self._start()
+        self._want(first_ms)
         found_ms = self._settled(first_ms, self._client.now_ms())
-        if found_ms is None:
+        if found_ms is None and self._is_due():
+            heard = self._heard
+            self._caught_up = heard.losses if heard.is_live else _NO_STREAM
             # Asked before the bars, so that every bar that has ended by this time is complete in the answer.
             now_ms = await self._client.read_clock()
             if first_ms + period_ms <= now_ms:
                 for symbol in self.symbols:
                     await self._fetch(symbol, first_ms, now_ms)
                 found_ms = self._settled(first_ms, now_ms)
+            self._asked = self._asked[0] + 1, trio.current_time()
         if found_ms is None:
             return None
         bars = {symbol: series[found_ms] for symbol, series in self._bars.items() if found_ms in series}
+        self._want(found_ms + period_ms)
         return MarketSlice(_to_time(found_ms), bars)
+
+    # with a stream
+
+    @property
+    def _heard(self) -> Heard:
+        return Heard() if self._stream is None else self._stream.heard
+
+    def _start(self) -> None:
+        """Start the stream, now that the markets are known."""
+        if self._listening and self._stream is None:
+            self._stream = BarStream(
+                f"ccxt:{self._client.exchange}",
+                self._client.make_stream,
+                self.symbols,
+                self._timeframe,
+                wake=self._wake,
+                lines=self._lines,
+                silence_s=self._client.options.silence_s,
+            )
+            self._stream.start()
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = trio.Event()
+
+    def _want(self, start_ms: int) -> None:
+        if start_ms != self._wanted_ms:
+            self._wanted_ms, self._asked = start_ms, _NEVER
+
+    def _is_due(self) -> bool:
+        """Return whether to ask for the wanted bar: always without a stream, else if it is over by the clock or the stream."""
+        heard = self._heard
+        if not heard.is_live or heard.losses != self._caught_up:
+            return True
+        return self._is_over() or self._wanted_ms + self._period_ms <= self._client.now_ms()
+
+    def _is_over(self) -> bool:
+        """Return whether the stream says that the wanted bar is over: the exchange has begun the next one."""
+        begun = self._heard.begun
+        return any(start_ms >= self._wanted_ms + self._period_ms for start_ms in begun.values())
+
+    def _pause_s(self) -> float:
+        """Return the seconds until the wanted bar is to be asked for; infinite if the stream has not said so."""
+        times, last_s = self._asked
+        if not self._is_over():
+            return inf
+        return last_s + _AGAIN_S[min(times, len(_AGAIN_S)) - 1] - trio.current_time() if times else 0.0
 
     def _settled(self, first_ms: int, now_ms: float) -> int | None:
         """Return the time of the first slice from `first_ms` on that is complete; None if there is none yet."""

@@ -6,9 +6,10 @@ harness resumed a week later, over data that has grown since, continues with the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import trio
 
@@ -59,6 +60,23 @@ async def instruments_of(feed: Feed) -> Mapping[str, Instrument]:
     return {} if instruments is None else await instruments()
 
 
+@runtime_checkable
+class StreamedFeed(Feed, Protocol):
+    """A feed that says when to ask it."""
+
+    def listen(self) -> AbstractContextManager[None]:
+        """Listen to the source, from here to the end of the block. Entering and leaving do not wait."""
+        ...
+
+    async def wait_for_news(self) -> None:
+        """Wait until it is worth asking for the next slice before the period has passed."""
+        ...
+
+    def take_lines(self) -> Sequence[str]:
+        """Return what an operator should know about the source, each line once."""
+        ...
+
+
 _ANSWER_S = 15.0
 """Minimum seconds to wait for an answer of the feed, even if the period is shorter."""
 
@@ -79,6 +97,7 @@ class FeedPoller:
         self._patience_s = patience_s
         self._heard = 0.0
         self._slice_after: Callable[[datetime | None], MarketSlice | None] | None = None
+        self._streamed = feed if isinstance(feed, StreamedFeed) else None
         kind = type(feed)
         if _definer(kind, "slice_after") is _definer(kind, "next_slice"):
             self._slice_after = getattr(feed, "slice_after", None)
@@ -96,6 +115,36 @@ class FeedPoller:
         """
         assert self._slice_after is not None, "the feed is instant"
         return _checked(self._slice_after(after), after)
+
+    def listen(self) -> AbstractContextManager[None]:
+        """Listen to the source of a feed that says when to ask it."""
+        return nullcontext() if self._streamed is None else self._streamed.listen()
+
+    async def next_tick(self, ticks: AsyncIterator[object]) -> None:
+        """Wait for the next tick, or for news of the feed before it."""
+        streamed = self._streamed
+        if streamed is None:
+            await anext(ticks)
+            return
+
+        async def listen() -> None:
+            await streamed.wait_for_news()
+            nursery.cancel_scope.cancel()
+
+        failed: Exception | None = None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(listen)
+            try:
+                await anext(ticks)
+            except Exception as error:
+                failed = error  # Raised below, so that it is no group.
+            nursery.cancel_scope.cancel()
+        if failed is not None:
+            raise failed
+
+    def take_lines(self) -> Sequence[str]:
+        """Return what is to be logged about the source, each line once."""
+        return () if self._streamed is None else self._streamed.take_lines()
 
     def begin(self) -> None:
         """Start counting the time without an answer from the feed."""
