@@ -99,7 +99,11 @@ def find_judging_files(
     for path in files:
         name = PurePosixPath(path).name
         if name == "conftest.py" or any(fnmatchcase(name, pattern) for pattern in (*patterns, *_TEST_FILES)):
-            directories.update(str(one) for one in PurePosixPath(path).parents if one.name in TEST_DIRECTORIES)
+            around = PurePosixPath(path).parents
+            directories.update(str(one) for one in around if one.name in TEST_DIRECTORIES)
+            if "test" in around[0].name.lower():
+                # Such as `_tests` and `testing`. Above its tests, `testing` may be a package of the program.
+                directories.add(str(around[0]))
     return JudgingFiles(frozenset(directories), patterns, frozenset(named))
 
 

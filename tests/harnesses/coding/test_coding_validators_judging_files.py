@@ -35,6 +35,16 @@ def test_a_directory_is_one_of_tests_only_if_it_was_at_the_base() -> None:
     assert not find_judging_files(["shop.py"]).covers("tests/helpers.py")
 
 
+@pytest.mark.parametrize("directory", ["testing", "pkg/_tests", "unit_tests", "src/pkg/Testsuite"])
+def test_a_directory_that_is_named_after_tests_and_holds_some_is_one_of_them(directory: str) -> None:
+    side = find_judging_files([f"{directory}/test_a.py", f"{directory}/helpers.py", "pkg/testing/tests/test_b.py"])
+
+    assert side.covers(f"{directory}/helpers.py")
+    assert side.covers(f"{directory}/data/a.json")
+    assert side.covers("pkg/testing/tests/helpers.py")
+    assert not side.covers("pkg/testing/assertions.py")
+
+
 def test_test_modules_are_called_what_the_configuration_says() -> None:
     side = find_judging_files(["checks/check_a.py"], patterns=("check_*.py",))
 
