@@ -8,6 +8,7 @@ import multiprocessing
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,19 @@ settings.load_profile("steady")
 pytest.register_assert_rewrite("orchestrator.store.conformance")
 
 
+_LONGEST = (
+    "inert/test_inert.py",
+    "test_pages.py",
+    "venue/test_trading.py",
+    "test_types.py",
+    "examples/test_coding_repository.py",
+    "orchestrator/alerts/test_notify.py",
+    "orchestrator/web/test_accessibility.py",
+    "docs/test_architecture_pages.py",
+)
+"""Files with a test of ten seconds or more, the longest first."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--each-case", action="store_true", help="make a test of each case, also where one test goes through all")
 
@@ -43,6 +57,24 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str
         return None
     loop = loop_over_cases(collector, obj)
     return None if loop is None else pytest.Function.from_parent(collector, name=name, callobj=loop)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Have each worker begin with the longest tests: at the end of a run the others would wait for them.
+
+    xdist gives each an equal part of the list, from the first on, and has those that are done take over the rest of others.
+    """
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    files = [str(ROOT / "tests" / name) for name in _LONGEST]
+    long = {file: [item for item in items if str(item.path) == file] for file in files}
+    others = iter([item for item in items if str(item.path) not in long])
+    total, dealt = len(items), list[pytest.Item]()
+    for number in range(workers):
+        first = [item for file in files[number::workers] for item in long[file]]
+        size = max(len(first), (total - len(dealt)) // (workers - number))
+        dealt += [*first, *islice(others, size - len(first))]
+    items[:] = [*dealt, *others]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
+import pytest
+
 from orchestrator.web.site import Site
 from tests.inert.checkers import hidden
 from tests.inert.hostile_store import Hostile
@@ -22,10 +24,8 @@ def look(hostile: Hostile) -> list[tuple[Shown, list[str]]]:
     async def use(site: Site) -> list[tuple[Shown, list[str]]]:
         from textual.widgets import DataTable, TabbedContent
 
-        from orchestrator.cli.read import watch_screen
         from orchestrator.cli.read.watch_screen import HarnessScreen, Question, WatchApp
 
-        watch_screen.REFRESH_S = 3600.0  # nothing changes: once is enough
         app, found = WatchApp(site), list[tuple[Shown, list[str]]]()
         async with app.run_test(size=(200, 60)) as pilot:
 
@@ -66,7 +66,10 @@ def look(hostile: Hostile) -> list[tuple[Shown, list[str]]]:
                 await pilot.pause()
         return found
 
-    with closing(Site(hostile.path)) as site, ThreadPoolExecutor(1) as threads:
+    from orchestrator.cli.read import watch_screen
+
+    with closing(Site(hostile.path)) as site, ThreadPoolExecutor(1) as threads, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(watch_screen, "REFRESH_S", 3600.0)  # nothing changes: once is enough
         return threads.submit(lambda: asyncio.run(use(site))).result()
 
 

@@ -713,7 +713,7 @@ async def test_memory_does_not_grow_with_children_that_have_ended(
 ) -> None:
     monkeypatch.setattr("orchestrator.runtime.child_registry.KEPT_ENDED", 100)
     async with Orchestrator(MemoryStore(), handle_signals=False) as orchestrator:
-        handle = orchestrator.start(Scripted(partial(start_in_turn, children=2_000)), name="a")
+        handle = orchestrator.start(Scripted(partial(start_in_turn, children=700)), name="a")
         await handle.wait()
         gc.collect()
         kept = Counter(type(one) for one in gc.get_objects() if type(one) in (Child, StoredChildSpec))
