@@ -59,7 +59,7 @@ from harnesses.trading.exchange.ccxt_feed import CcxtFeed
 from harnesses.trading.feeds.polling_feed import PollingFeed
 from harnesses.trading.feeds.replay_feed import ReplayFeed
 from harnesses.trading.market.broker import Broker
-from harnesses.trading.market.instruments import Instrument
+from harnesses.trading.market.instruments import Instrument, Margin
 from harnesses.trading.paper.paper_books import Fees
 from harnesses.trading.paper.paper_broker import PaperBroker, PaperBrokerLater
 from harnesses.trading.risk import Limits
@@ -75,8 +75,8 @@ STRATEGIES: Mapping[str, Callable[..., object]] = {
     "portfolio": portfolio_strategy,
 }
 _WITHOUT = ("initial_state",)
-_OF_INSTRUMENT = ("symbol", "charges")
-"""Fields of an instrument that a table does not set: its key is the symbol, and the venue knows its charges."""
+_OF_INSTRUMENT = ("symbol", "charges", "margin")
+"""Fields of an instrument that a table does not set: its key is the symbol, and the venue knows its charges and margin."""
 
 
 def read_harness(
@@ -162,6 +162,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "trading.feed with exchange": keys_of(CcxtFeed),
     "trading.broker with paper": ("paper", *keys_of(PaperBroker)),
     "trading fees": keys_of(Fees),
+    "trading margin": keys_of(Margin),
     "trading instruments.SYMBOL": keys_of(Instrument, _OF_INSTRUMENT),
     "trading.broker with exchange": keys_of(CcxtBroker),
     "trading exchange options": keys_of(CcxtOptions),
@@ -246,7 +247,19 @@ def _read_broker(
 ) -> object:
     if isinstance(value, PaperBroker):
         return value
-    readers: dict[str, Reader] = {"path": read_path, "instruments": _read_instruments, "fees": partial(make_from, Fees)}
+    if isinstance(value, Mapping) and "exchange" in value and "margin" in value:
+        problems.add(
+            where,
+            "margin: expected none at an exchange, because only its spot accounts are traded on, which lend nothing; leave it "
+            "out, or trade on paper",
+        )
+        return None
+    readers: dict[str, Reader] = {
+        "path": read_path,
+        "instruments": _read_instruments,
+        "fees": partial(make_from, Fees),
+        "margin": partial(make_from, Margin),
+    }
     kinds = {
         "paper": Kind(PaperBroker, readers=readers, by=by),
         "exchange": Kind(CcxtBroker, "exchange", _TEXT, _ACCOUNT),

@@ -19,7 +19,7 @@ from harnesses.trading.indicators import Ema, Rsi
 from harnesses.trading.market.bars import BadMarketData, Bar, MarketSlice, SliceRun
 from harnesses.trading.market.broker import Broker, BrokerUnavailable, OrderRefused, VenueAccount
 from harnesses.trading.market.feed import Feed, FeedUnavailable
-from harnesses.trading.market.instruments import Instrument
+from harnesses.trading.market.instruments import Instrument, Margin
 from harnesses.trading.market.orders import (
     Cancel,
     Fill,
@@ -71,6 +71,7 @@ __all__ = [
     "Instrument",
     "Limits",
     "Macd",
+    "Margin",
     "Market",
     "MarketSlice",
     "Obv",

@@ -21,15 +21,18 @@ from attrs import evolve
 
 from harnesses.data.frozen_dict import FrozenDict
 from harnesses.trading.account_model import Execution, OpenOrder, Price, TradingState
+from harnesses.trading.exposure import Exposure
 from harnesses.trading.indicators import Indicators, Standing, Standings, after_bar, after_split, values
 from harnesses.trading.market.bars import Bar, MarketSlice
 from harnesses.trading.market.broker import VenueAccount
+from harnesses.trading.market.buying_power import Pending, held_against, only_closes, power, reserved
 from harnesses.trading.market.instruments import EXACT, Instrument
 from harnesses.trading.market.orders import (
     ONE,
     ZERO,
     Fill,
     Order,
+    OrderKind,
     OrderReport,
     OrderStatus,
     PlacedOrder,
@@ -37,7 +40,6 @@ from harnesses.trading.market.orders import (
     Side,
     Source,
 )
-from harnesses.trading.order_screening import Exposure
 from harnesses.trading.position_book import Book, Position
 from harnesses.trading.risk import Limits, Risk, after_loss
 from harnesses.trading.strategies import Market, Quote, Strategy
@@ -141,13 +143,14 @@ def take_fills(
         after = book.after(fill)
         if after is book:
             continue
-        if fill.side is Side.SELL and after.realised - book.realised < fill.fee:
+        if held_against(book.units(fill.symbol), fill.side) and after.realised - book.realised < fill.fee:
             risk = after_loss(risk, limits, fill.symbol, fill.time)
         book = after
         if fill.client_id in waiting:
             one = evolve(waiting[fill.client_id], seen=waiting[fill.client_id].seen + fill.units)
             waiting[fill.client_id] = one
-        executions.append(Execution(fill, Source.VENUE, sources.get(fill.client_id)))
+        wanted_by = Source.VENUE if fill.reason else sources.get(fill.client_id)
+        executions.append(Execution(fill, Source.VENUE, wanted_by))
     if not executions:
         return state, executions
     return evolve(state, book=book, risk=risk, open=_awaited(waiting)), executions
@@ -159,7 +162,7 @@ def adopt(state: TradingState, account: VenueAccount, last_fill: Mapping[str, st
     with localcontext(EXACT):
         positions = {symbol: Position(units, units * marks.get(symbol, ZERO)) for symbol, units in account.positions.items()}
     before = state.book or Book(ZERO)
-    book = evolve(before, cash=account.cash, positions=positions, last_fill=dict(last_fill))
+    book = evolve(before, cash=account.cash, positions=positions, last_fill=dict(last_fill), financing=account.financing)
     counted = {id: evolve(one, seen=one.report.filled) for id, one in state.open.items()}
     state = evolve(state, book=book, open=_awaited(counted))
     if state.risk.high_water:
@@ -184,6 +187,26 @@ def free_cash(state: TradingState) -> Decimal:
         return state.cash - sum((one.left * _price_of(one, state) for one in buys), ZERO)
 
 
+def buying_power(state: TradingState, instruments: Mapping[str, Instrument]) -> Decimal | None:
+    """Return the buying power that open orders do not need; None for an account without margin."""
+    margin = next((one.margin for one in instruments.values()), None)
+    if margin is None or state.book is None:
+        return None
+    with localcontext(EXACT):
+        held = {symbol: one.units for symbol, one in state.book.positions.items() if one.units}
+        marks = {symbol: state.prices[symbol].mark for symbol in held if symbol in state.prices}
+        orders = [_pending(one, state, instruments) for one in state.open.values() if one.left] if state.open else []
+        return power(margin, state.book.cash, held, marks) - (reserved(margin, held, orders) if orders else ZERO)
+
+
+def _pending(order: OpenOrder, state: TradingState, instruments: Mapping[str, Instrument]) -> Pending:
+    want, mark = order.placed.order, _price_of(order, state)
+    instrument = instruments.get(want.symbol) or Instrument(want.symbol)
+    price = mark if want.kind is OrderKind.LIMIT else instrument.taker_price(mark, buys=want.side is Side.BUY)
+    closes = bool(order.placed.entry_id) or only_closes(want)
+    return Pending(want.symbol, want.side, order.left, mark, price, instrument.charges.of(order.left, price), closes)
+
+
 def ask(
     state: TradingState,
     market: MarketSlice,
@@ -192,6 +215,7 @@ def ask(
     *,
     equity: Decimal,
     previous: datetime | None,
+    buying_power: Decimal | None = None,
 ) -> Market:
     """Return the market that the strategy is asked about: every symbol that may be traded now."""
     standings, series = state.standings, state.series
@@ -211,7 +235,7 @@ def ask(
     }
     orders = tuple(one for one in state.open.values() if one.is_open) if state.open else ()
     positions: Mapping[str, Position] = state.book.positions if state.book else {}
-    return Market(market.time, quotes, state.cash, equity, previous, orders, positions)
+    return Market(market.time, quotes, state.cash, equity, previous, orders, positions, buying_power)
 
 
 def quote_of(
@@ -253,8 +277,8 @@ def replacements(
 
 
 def average_costs(book: Book) -> dict[str, Decimal]:
-    """Return the average cost per unit of each position."""
-    return {symbol: one.cost / one.units for symbol, one in book.positions.items() if one.units > 0}
+    """Return the average cost per unit of each position; of a short one what a unit was sold for."""
+    return {symbol: one.cost / one.units for symbol, one in book.positions.items() if one.units}
 
 
 def with_report(state: TradingState, placed: PlacedOrder, report: OrderReport) -> TradingState:
@@ -273,7 +297,7 @@ def _awaited(orders: Mapping[str, OpenOrder]) -> dict[str, OpenOrder]:
 def _first_valued(book: Book, risk: Risk, symbol: str, close: Decimal) -> tuple[Book, Risk]:
     """Return book and risk after the first price of a symbol: units adopted without a price count as bought at it."""
     position = book.positions.get(symbol, Position())
-    if position.units <= 0 or position.cost:
+    if not position.units or position.cost:
         return book, risk
     with localcontext(EXACT):
         value = position.units * close

@@ -13,7 +13,7 @@ from harnesses.trading.indicators import Standing
 from harnesses.trading.market.bars import MarketSlice, SliceRun
 from harnesses.trading.market.broker import VenueAccount
 from harnesses.trading.market.instruments import EXACT
-from harnesses.trading.market.orders import ZERO, Cancel, Fill, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side, Source
+from harnesses.trading.market.orders import ZERO, Cancel, Fill, OrderReport, OrderStatus, PlacedOrder, Source
 from harnesses.trading.order_screening import Refusal
 from harnesses.trading.position_book import Book
 from harnesses.trading.risk import Risk, RiskState
@@ -55,11 +55,6 @@ class OpenOrder:
     def left(self) -> Decimal:
         """Units of the order that may still enter the book."""
         return max((self.report.units if self.is_open else self.report.filled) - self.seen, ZERO)
-
-    @property
-    def is_selling_now(self) -> bool:
-        """Whether it is a sale at the market price."""
-        return self.placed.order.side is Side.SELL and self.placed.order.kind is OrderKind.MARKET
 
 
 _NO_RISK = Risk(ZERO, ZERO)
@@ -189,7 +184,7 @@ class TradingOutput:
     cash: Decimal
     equity: Decimal
     positions: Mapping[str, Decimal]
-    """Units by symbol; symbols without units are left out."""
+    """Units by symbol, negative if short; symbols without units are left out."""
     drawdown: Decimal
     """Loss from the highest equity, as a fraction."""
     risk: RiskState
@@ -211,6 +206,8 @@ class TradingOutput:
     """Why the kill switch prevented effects; empty if it did not."""
     quiet: tuple[QuietBar, ...] = ()
     """The bars before the last one, if the step is of several; see `bars_of`. All else holds for each of them too."""
+    financing: Decimal = ZERO
+    """What borrowed units and money cost since the slice before; already taken from the cash."""
 
     def __attrs_post_init__(self) -> None:
         freeze(self, "positions")

@@ -37,11 +37,13 @@ from harnesses.trading.account_model import (
     TradingState,
     equity_of,
 )
+from harnesses.trading.exposure import Exposure
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import VenueAccount
+from harnesses.trading.market.buying_power import held_against, only_closes
 from harnesses.trading.market.instruments import Instrument
-from harnesses.trading.market.orders import Cancel, Fill, OrderReport, PlacedOrder, Side, Source
-from harnesses.trading.order_screening import Exposure, Refusal, stop_loss_reason
+from harnesses.trading.market.orders import ZERO, Cancel, Fill, OrderKind, OrderReport, PlacedOrder, Side, Source
+from harnesses.trading.order_screening import Refusal, stop_loss_reason
 from harnesses.trading.position_book import Book
 from harnesses.trading.risk import Concern, Limits, Risk, RiskState, flatten, reset, resume_entries, stop_entries
 
@@ -205,8 +207,12 @@ class Turn:
             self.reports.append(report)
             self.state = with_report(self.state, placed, report)
 
-    def to_cancel(self) -> list[tuple[OpenOrder, Source, str]]:
-        """Return the open orders to cancel, each with who wants it and why."""
+    def to_cancel(self, *, lends: bool = False) -> list[tuple[OpenOrder, Source, str]]:
+        """Return the open orders to cancel, each with who wants it and why.
+
+        Args:
+            lends: whether the venue has margin, so that a sale may open a position.
+        """
         risk, orders = self.state.risk, [one for one in self.state.open.values() if one.is_open]
         if not orders:
             return []
@@ -215,15 +221,33 @@ class Turn:
         if self.closing is not None:
             return [(one, self.closing, risk.why) for one in orders]
         source = Source.OPERATOR if risk.has(Concern.ENTRIES_STOPPED) else Source.RISK
-        entries = [one for one in orders if one.placed.order.side is Side.BUY and risk.state is not RiskState.ACTIVE]
+        entries = [one for one in orders if risk.state is not RiskState.ACTIVE and self._is_entry(one, lends)]
         # Waiting sales and purchases would block the sale of everything; a market sale is already under way.
         in_the_way = [
-            one for one in orders if one.placed.order.symbol in self.lost and not one.is_selling_now and one not in entries
+            one
+            for one in orders
+            if one.placed.order.symbol in self.lost and not self._is_closing_now(one) and one not in entries
         ]
         return [
             *((one, source, risk.why) for one in entries),
             *((one, Source.RISK, stop_loss_reason(self.limits)) for one in in_the_way),
         ]
+
+    def _held_against(self, order: OpenOrder) -> Decimal:
+        """Return the units of a position that an order can close."""
+        want, book = order.placed.order, self.state.book
+        return held_against(book.units(want.symbol), want.side) if book else ZERO
+
+    def _is_entry(self, order: OpenOrder, lends: bool) -> bool:
+        """Return whether an order may open a position."""
+        if not lends:
+            return order.placed.order.side is Side.BUY
+        held = self._held_against(order)
+        return not order.placed.entry_id and not only_closes(order.placed.order) and (order.left > held or not held)
+
+    def _is_closing_now(self, order: OpenOrder) -> bool:
+        """Return whether an order closes a position at the market price."""
+        return order.placed.order.kind is OrderKind.MARKET and self._held_against(order) > 0
 
     def refuse(self, placed: PlacedOrder, by: Source, reason: str) -> None:
         """Record that an order was not placed after all."""
@@ -236,6 +260,8 @@ class Turn:
             risk = evolve(risk, equity=equity)
             self.state = state = evolve(state, risk=risk)
         positions = book.positions.items() if book else ()
+        before = self.before.book
+        financing = ZERO if book is None or before is None or self.adopted else book.financing - before.financing
         output = TradingOutput(
             time=self.time,
             cash=state.cash,
@@ -253,6 +279,7 @@ class Turn:
             foreign=self.foreign,
             adopted=self.adopted,
             latched=self.latched,
+            financing=financing,
         )
         return StepYield(self.market, output)
 
@@ -263,9 +290,13 @@ class Turn:
             return None
         fills = [one.fill for one in self.executions]
         parts = [f"{command.do}{' refused' if command.refused else ''}" for command in self.commands]
-        parts += [f"{fill.side} {fill.units} {fill.symbol} at {fill.price}" for fill in fills]
+        parts += [_described(fill) for fill in fills]
         parts += [f"{now.state}{': ' if now.why else ''}{now.why}"] if before.state is not now.state else []
         parts += ["latched"] if self.latched else []
         parts += ["books opened" if self.opens else "books adopted"] if self.adopted else []
-        mark = "! " if self.commands or before.state is not now.state else ""
+        mark = "! " if self.commands or before.state is not now.state or any(fill.reason for fill in fills) else ""
         return f"{mark}{self.time:%Y-%m-%d}: {', '.join(parts)}" if parts else None
+
+
+def _described(fill: Fill) -> str:
+    return f"{fill.side} {fill.units} {fill.symbol} at {fill.price}" + (f" ({fill.reason})" if fill.reason else "")

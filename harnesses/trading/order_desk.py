@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -22,7 +23,7 @@ from harnesses.trading.account_model import Cancelled, Decision, OpenOrder
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import Broker, BrokerUnavailable, OrderRefused
 from harnesses.trading.market.feed import Feed, instruments_of
-from harnesses.trading.market.instruments import Instrument
+from harnesses.trading.market.instruments import Instrument, Margin
 from harnesses.trading.market.orders import (
     Cancel,
     OrderReport,
@@ -69,6 +70,11 @@ class Desk:
     def _is_in_memory(self) -> bool:
         """Whether the venue ends with the program."""
         return not getattr(self.broker, "is_lasting", True)
+
+    @property
+    def margin(self) -> Margin | None:
+        """The terms at which the venue lends; None if it lends nothing, or before it is connected."""
+        return next((one.margin for one in self.instruments.values()), None)
 
     @property
     def lacks(self) -> tuple[str, ...]:
@@ -125,6 +131,7 @@ class Desk:
             return (str(error),)
         if book is None:
             return found
+        book = self._financed(book)
         account = await self.broker.account(self._symbols)
         for fill in fills:
             book = book.after(fill)
@@ -146,6 +153,16 @@ class Desk:
         if not self._is_in_memory:
             await self._harness.wait_stored()
         await self.broker.observe(market)
+
+    def take_financing(self, turn: Turn) -> None:
+        """Charge the book what the venue's loans have cost up to the slice that it has observed last."""
+        book = turn.state.book
+        if book is not None and (after := self._financed(book)) is not book:
+            turn.state = evolve(turn.state, book=after)
+
+    def _financed(self, book: Book) -> Book:
+        total: Decimal | None = getattr(self.broker, "financing", None)
+        return book if total is None else book.after_financing(total)
 
     def pass_quietly(self, book: Book, slices: Sequence[MarketSlice] = ()) -> bool:
         """Pass slices to a simulated venue in which nothing can happen; return False if that is not certain."""
@@ -227,7 +244,7 @@ class Desk:
         """Cancel orders that should no longer be filled. Allowed in every risk state; only the kill switch prevents it."""
         if not turn.state.open:
             return
-        await self._cancel(turn, turn.to_cancel())
+        await self._cancel(turn, turn.to_cancel(lends=self.margin is not None))
 
     async def withdraw(self, turn: Turn, wishes: Sequence[Cancel]) -> None:
         """Cancel orders that the strategy no longer wants. One that is not open, or named again, is recorded as refused."""

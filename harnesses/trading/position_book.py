@@ -1,7 +1,7 @@
 """The harness's own book: cash and positions, computed from its fills alone. No I/O.
 
-Invariants: a fill counts once. Money is conserved exactly: cash is the initial cash, plus `realised`, less `fees`, less the
-`cost` of all positions.
+Invariants: a fill counts once. Money is conserved exactly: cash is the initial cash, plus `realised`, less `fees` and
+`financing`, less the `cost` of all positions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from attrs import evolve, field, frozen
 from harnesses.data.frozen_dict import freeze
 from harnesses.trading.market.broker import VenueAccount
 from harnesses.trading.market.instruments import EXACT, split_units, to_grain
-from harnesses.trading.market.orders import ZERO, Fill, Side
+from harnesses.trading.market.orders import ONE, ZERO, Fill, Side
 
 
 @frozen
@@ -22,8 +22,9 @@ class Position:
     """The holding of one symbol."""
 
     units: Decimal = ZERO
+    """Negative for a short position."""
     cost: Decimal = ZERO
-    """Average purchase cost of these units, without fees."""
+    """Average purchase cost of these units, without fees; of a short position minus what they were sold for."""
 
 
 @frozen
@@ -38,9 +39,11 @@ class Book:
     turnover: Decimal = ZERO
     """Units times price of all fills."""
     realised: Decimal = ZERO
-    """Proceeds of sales less the cost of the units sold, before fees."""
+    """Gains of the units that were sold again, or bought back, before fees."""
     last_fill: Mapping[str, str] = field(factory=dict[str, str])
     """The id of the last fill by symbol."""
+    financing: Decimal = ZERO
+    """What borrowed units and money have cost so far."""
 
     def __attrs_post_init__(self) -> None:
         freeze(self, "positions", "last_fill")
@@ -65,7 +68,14 @@ class Book:
                 turnover=self.turnover + notional,
                 realised=self.realised + gain,
                 last_fill={**self.last_fill, fill.symbol: fill.fill_id},
+                financing=self.financing,
             )
+
+    def after_financing(self, total: Decimal) -> Book:
+        """Return the book after the venue's loans have cost so much in total."""
+        if total == self.financing:
+            return self
+        return evolve(self, cash=EXACT.subtract(self.cash, EXACT.subtract(total, self.financing)), financing=total)
 
     def after_split(self, symbol: str, ratio: Decimal) -> Book:
         """Return the book after every unit of a symbol has become `ratio` units; their cost is unchanged."""
@@ -86,16 +96,20 @@ def differences(book: Book, account: VenueAccount) -> tuple[str, ...]:
 
 
 def _moved(before: Position, fill: Fill, notional: Decimal) -> tuple[Position, Decimal]:
-    """Return a position after a fill, and the realised gain."""
-    if fill.side is Side.BUY:
-        units, cost, gain = before.units + fill.units - fill.fee_units, before.cost + notional, ZERO
+    """Return a position after a fill, and the realised gain. A fill of more than is held opens one of the other side."""
+    sign = ONE if fill.side is Side.BUY else -ONE
+    change = sign * fill.units - fill.fee_units
+    units, paid = before.units + change, sign * notional
+    if before.units * change >= 0:
+        cost, gain = before.cost + paid, ZERO
+    elif units * before.units >= 0:
+        part = to_grain(before.cost * -change / before.units, ROUND_HALF_EVEN)
+        cost, gain = before.cost - part, -paid - part
     else:
-        units = before.units - fill.units - fill.fee_units
-        part = (before.cost * (before.units - units) / before.units) if before.units > 0 else before.cost
-        part = to_grain(part, ROUND_HALF_EVEN)
-        cost, gain = before.cost - part, notional - part
+        closed = -before.units * fill.price
+        return Position(units, paid - closed), -closed - before.cost
     # No units are left to carry a cost: the rest is realised.
-    return (Position(units, cost), gain) if units > 0 else (Position(units, ZERO), gain - cost)
+    return (Position(units, cost), gain) if units else (Position(units, ZERO), gain - cost)
 
 
 def _newer(fill_id: str, last: str | None) -> bool:

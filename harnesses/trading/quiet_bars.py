@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any, NoReturn, TypeAlias
 
 import trio
@@ -29,7 +29,8 @@ from harnesses.trading.account import average_costs, quote_of, take_bar, with_ga
 from harnesses.trading.account_model import Price, QuietBar, TradingOutput, TradingState, equity_of
 from harnesses.trading.indicators import Standing
 from harnesses.trading.market.bars import MarketSlice, SliceRun
-from harnesses.trading.market.instruments import Instrument
+from harnesses.trading.market.buying_power import power
+from harnesses.trading.market.instruments import EXACT, Instrument, Margin
 from harnesses.trading.market.orders import ONE
 from harnesses.trading.position_book import Book
 from harnesses.trading.risk import Limits, Risk, assess
@@ -120,6 +121,7 @@ class Passage:
     _stops: Mapping[str, Decimal] = field(init=False)
     """By symbol, the price below which its stop-loss acts."""
     _asked: datetime | None = field(init=False)
+    _margin: Margin | None = field(init=False)
     _next: tuple[Any, ...] = field(default=(), init=False)
     """What `keep` takes over: the prices, standings, series and risk at the slice that was looked at last."""
 
@@ -129,6 +131,7 @@ class Passage:
         self.time, self._asked, self._book, self._risk = state.time, state.asked, state.book, state.risk
         self._prices, self._standings, self._series = dict(state.prices), dict(state.standings), dict(state.series)
         self._gaps_s = state.gaps_s
+        self._margin = next((one.margin for one in self.instruments.values()), None)
         kept = ONE - self.limits.stop_loss
         self._stops = {symbol: cost * kept for symbol, cost in average_costs(state.book).items()} if kept else {}
 
@@ -163,7 +166,13 @@ class Passage:
             self._asked,
             (),
             self._book.positions,
+            None if self._margin is None else self._power(self._margin, prices),
         )
+
+    def _power(self, margin: Margin, prices: Mapping[str, Price]) -> Decimal:
+        held = {symbol: one.units for symbol, one in self._book.positions.items() if one.units}
+        with localcontext(EXACT):
+            return power(margin, self._book.cash, held, {symbol: prices[symbol].mark for symbol in held if symbol in prices})
 
     def _quotes(self, market: MarketSlice, standings: Mapping[str, Any], series: Mapping[str, Series]) -> dict[str, Any]:
         book, bars, strategy = self._book, market.bars, self.strategy

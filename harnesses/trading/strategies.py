@@ -51,7 +51,7 @@ class Quote:
 
     close: Decimal
     units: Decimal = ZERO
-    """Units held, 0 or more."""
+    """Units held; negative if short, which needs a venue with margin."""
     indicators: Mapping[str, float | None] = field(factory=dict[str, float | None])
     """Values of the strategy's indicators by name; None for one that has not seen enough prices."""
     pending: Decimal = ZERO
@@ -73,6 +73,11 @@ class Quote:
         return self.whole(self.units - max(self.selling, -self.pending))
 
     @property
+    def coverable(self) -> Decimal:
+        """Units of a short position that may be bought back, in whole lots: less those that open orders buy."""
+        return self.whole(-self.units - max(self.pending, ZERO))
+
+    @property
     def expected(self) -> Decimal:
         """Units held once the open orders are filled."""
         return self.units + self.pending
@@ -85,13 +90,15 @@ class Quote:
         """Return the units, in whole lots, that `money` buys at the close."""
         return self.whole(money / self.close)
 
-    def risked_for(self, money: Decimal, stop_price: Decimal) -> Decimal:
+    def risked_for(self, money: Decimal, stop_price: Decimal, side: Side = Side.BUY) -> Decimal:
         """Return the units, in whole lots, that lose `money` if they are bought at the close and sold at `stop_price`.
 
         Args:
             stop_price: below the close; 0 units at one that is not.
+            side: with `Side.SELL` they are sold short and bought back at a stop price above the close.
         """
-        return self.whole(money / (self.close - stop_price)) if stop_price < self.close else ZERO
+        distance = self.close - stop_price if side is Side.BUY else stop_price - self.close
+        return self.whole(money / distance) if distance > 0 else ZERO
 
 
 @frozen
@@ -111,18 +118,27 @@ class Market:
     """Our open orders, of all symbols, in the order in which they were placed."""
     positions: Mapping[str, Position] = field(factory=dict[str, Position])
     """Units held of all symbols, and their cost; read-only."""
+    margin_power: Decimal | None = None
+    """What orders may still open at a venue with margin, which `buying_power` returns; None without margin."""
 
     def as_task(self) -> dict[str, object]:
         """Return what an agent of a model is told, always in the same order, so that recorded answers are found again."""
         names = "close", "indicators", "lot", "pending", "units"
         quotes = {symbol: {name: getattr(quote, name) for name in names} for symbol, quote in self.quotes.items()}
-        account = {"cash": self.cash, "equity": self.equity, "previous": self.previous}
+        account: dict[str, object] = {"cash": self.cash, "equity": self.equity, "previous": self.previous}
+        if self.margin_power is not None:
+            account["buying_power"] = self.buying_power
         return {**account, "quotes": quotes, "time": self.time}
 
     @property
     def free_cash(self) -> Decimal:
         """Cash less the cost of all open purchases, at the close."""
         return self.cash - sum((max(one.pending + one.selling, ZERO) * one.close for one in self.quotes.values()), ZERO)
+
+    @property
+    def buying_power(self) -> Decimal:
+        """Worth of the positions that orders may still open, long or short; 0 or more. Without margin the free cash."""
+        return max(self.free_cash if self.margin_power is None else self.margin_power, ZERO)
 
 
 StrategyAgent: TypeAlias = Agent[Any, Market, Sequence[Any]]
@@ -141,6 +157,8 @@ class Strategy:
     """Number of bars of the feed to see in `Quote.candles`. They are part of the recorded state."""
     timeframes: Mapping[str, Timeframe] = field(factory=dict[str, Timeframe])
     """Longer timeframes to see in `Quote.timeframes`, by name. Do not reuse a name for another one."""
+    shorts: bool = False
+    """Whether it sells short, so that it is refused at a venue without margin."""
 
     def __attrs_post_init__(self) -> None:
         if self.bars < 0:

@@ -8,8 +8,9 @@ from math import isfinite
 from typing import cast
 
 from harnesses.errors import HarnessMisuse
+from harnesses.trading.exposure import Exposure
+from harnesses.trading.market.instruments import Margin
 from harnesses.trading.market.orders import Cancel, Order, Replace
-from harnesses.trading.order_screening import Exposure
 from harnesses.trading.risk import Limits
 from harnesses.trading.strategies import Strategy
 
@@ -47,12 +48,22 @@ def check_lots(exposures: Iterable[Exposure], equity: Decimal) -> None:
     """
     for one in exposures:
         instrument, price = one.instrument, one.price
-        if price is None or one.units or instrument.cost(instrument.least_units, price) <= equity:
+        means = equity if instrument.margin is None else equity * instrument.margin.leverage
+        if price is None or one.units or instrument.cost(instrument.least_units, price) <= means:
             continue
         raise HarnessMisuse(
             f"TradingHarness: {instrument.symbol}: expected an account that can buy the smallest order, was {equity:.2f} for "
             f"{instrument.least_units:f} at {price:f}; give the venue an instrument with a smaller lot, start anew with "
             "more cash and another --store (a venue keeps the cash of its first start), or leave the symbol out"
+        )
+
+
+def check_margin(strategy: Strategy, margin: Margin | None, venue: str) -> None:
+    """Raise `HarnessMisuse` if the strategy sells short, and the venue lends nothing."""
+    if strategy.shorts and margin is None:
+        raise HarnessMisuse(
+            f"TradingHarness: strategy {strategy.name!r} sells short: expected a venue with margin, was {venue}, which lends "
+            "nothing; trade on paper with PaperBroker(margin=Margin(…)), or have the strategy hold long positions only"
         )
 
 

@@ -25,7 +25,16 @@ from attrs import evolve
 from harnesses.base import BaseHarness
 from harnesses.errors import Stopping, Waiting
 from harnesses.step import Constraints, StepYield
-from harnesses.trading.account import ask, average_costs, free_cash, replacements, take_bars, take_slice, with_splits
+from harnesses.trading.account import (
+    ask,
+    average_costs,
+    buying_power,
+    free_cash,
+    replacements,
+    take_bars,
+    take_slice,
+    with_splits,
+)
 from harnesses.trading.account_model import Command, Decision, TradingOutput, TradingState, figures, moment
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import Broker, BrokerUnavailable
@@ -39,7 +48,7 @@ from harnesses.trading.position_book import Book
 from harnesses.trading.quiet_bars import Due, Passage, advance, is_plain
 from harnesses.trading.risk import Limits, RiskState, assess, is_stale, limits_for, limits_from, watch
 from harnesses.trading.strategies import Strategy, StrategyAgent, rsi_strategy
-from harnesses.trading.trading_checks import check_count, check_lots, check_parts, check_seconds, wishes_from
+from harnesses.trading.trading_checks import check_count, check_lots, check_margin, check_parts, check_seconds, wishes_from
 
 _ASKED_S = 1.0
 """Seconds between two polls of a feed that has nothing, when there is no period."""
@@ -200,6 +209,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         self._due, self._may_pass = None, self._can_pass()
         if unknown := ", ".join(await self._desk.connect(self._feed)):
             self.log(f"{unknown}: traded in lots of 1: the feed does not say the lot; give the venue instruments")
+        check_margin(self._strategy, self._desk.margin, self._desk.broker.name)
         for line in self._desk.lacks:
             self.log(line)
         decision = await self._desk.taken_up()
@@ -347,6 +357,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         """Update the turn from the market and the venue."""
         if turn.market is not None:
             await self._desk.observe(turn.market)
+            self._desk.take_financing(turn)
             if any(bar.split != ONE for bar in turn.market.bars.values()):
                 # Fills from before the split that are reported only now are in units from before the split.
                 await self._desk.take_fills(turn, until_decision=turn.resumed, before=turn.market.time)
@@ -407,6 +418,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             limits=turn.limits,
             exposures=turn.exposures(self._desk.instruments),
             cash=free_cash(turn.state),
+            power=buying_power(turn.state, self._desk.instruments),
             time=turn.time,
             age_s=turn.age_s,
         )
@@ -441,6 +453,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
                 turn.exposures(self._desk.instruments),
                 equity=turn.equity,
                 previous=turn.before.asked,
+                buying_power=buying_power(turn.state, self._desk.instruments),
             )
             answer = await self.run_agent(self._strategy.agent, question)
         wishes = wishes_from(self._strategy.name, answer)

@@ -1,4 +1,4 @@
-"""63 backtests of three shares beside independent simulations, over 1,000 days: `python -m tests.backtests [DAYS]`."""
+"""75 backtests of three shares beside independent simulations, over 1,000 days: `python -m tests.backtests [DAYS]`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from tempfile import TemporaryDirectory
 from orchestrator.cli import main
 from tests.backtests.brackets import BRACKETS, backtest, first_difference, simulate
 from tests.backtests.comparison import compare, run_file
+from tests.backtests.margin import TRENDS
+from tests.backtests.margin import backtest as backtest_on_margin
+from tests.backtests.margin import simulate as simulate_on_margin
 
 GRID = ("--grid", "fast=3,5,8,13,21,34", "--grid", "slow=55,89,144")
 
@@ -34,6 +37,13 @@ def run(days: int) -> int:
                 wrong += bool(difference)
                 name = f"{symbol.lower()}.bracket-{number}"
                 print(f"{name:<24}{len(found):>6} bars  {found[-1][1]:>22f}  {difference or 'the same at every bar'}")
+            for number, trend in enumerate(TRENDS, 1):
+                found, calls = backtest_on_margin(symbol, days, trend)
+                difference = first_difference(found, list(simulate_on_margin(symbol, days, trend)))
+                wrong += bool(difference)
+                name = f"{symbol.lower()}.margin-{number}"
+                same = f"the same at every bar, {calls} margin calls"
+                print(f"{name:<24}{len(found):>6} bars  {found[-1][1]:>22f}  {difference or same}")
     return wrong
 
 

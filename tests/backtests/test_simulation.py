@@ -9,6 +9,9 @@ import pytest
 from orchestrator.cli import main
 from tests.backtests.brackets import BRACKETS, Bracket, backtest, first_difference, simulate
 from tests.backtests.comparison import compare, run_file
+from tests.backtests.margin import TRENDS, Trend
+from tests.backtests.margin import backtest as backtest_on_margin
+from tests.backtests.margin import simulate as simulate_on_margin
 
 
 def test_every_trial_of_a_grid_is_what_an_independent_simulation_comes_to(tmp_path: Path) -> None:
@@ -29,3 +32,15 @@ def test_brackets_and_trailing_stops_come_to_what_an_independent_simulation_come
 
     assert len(found) == 160
     assert first_difference(found, list(simulate("AAPL", 160, bracket))) == ""
+
+
+@pytest.mark.parametrize("trend", TRENDS, ids=lambda trend: f"{trend.leverage}-times")
+def test_shorts_loans_and_margin_calls_come_to_what_an_independent_simulation_comes_to(trend: Trend) -> None:
+    wanted = list(simulate_on_margin("AAPL", 220, trend))
+
+    found, calls = backtest_on_margin("AAPL", 220, trend)
+    again = [backtest_on_margin("AAPL", 220, trend, bars_per_step=most)[0] for most in (1, 7)]
+
+    assert first_difference(found, wanted) == ""
+    assert again == [found, found]
+    assert bool(calls) == (trend.leverage > 1)

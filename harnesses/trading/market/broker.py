@@ -20,7 +20,7 @@ from attrs import frozen
 from harnesses.errors import OrchestratorError, Refused
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.instruments import Instrument
-from harnesses.trading.market.orders import Fill, OrderReport, PlacedOrder
+from harnesses.trading.market.orders import ZERO, Fill, OrderReport, PlacedOrder
 
 
 class OrderRefused(Refused):
@@ -41,6 +41,8 @@ class VenueAccount:
     """Units by symbol, free and reserved; symbols without units may be left out."""
     shared: str = ""
     """Name of the account of which this is one harness's share; empty: it is the whole account."""
+    financing: Decimal = ZERO
+    """What its loans have cost so far; already taken from the cash."""
 
 
 class Broker(Protocol):

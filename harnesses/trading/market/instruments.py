@@ -1,4 +1,4 @@
-"""Instruments: the lot and tick sizes of what may be traded, and exact rounding to them. No I/O.
+"""Instruments: the lot and tick sizes of what may be traded, its charges and margin, and exact rounding to them. No I/O.
 
 Invariant: sums of money and units are exact. `Decimal` rounds silently to 28 digits by default, so all sums of money are
 computed within `localcontext(EXACT)`.
@@ -7,6 +7,7 @@ computed within `localcontext(EXACT)`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import timedelta
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_UP, Context, Decimal, localcontext
 
 from attrs import frozen
@@ -17,6 +18,8 @@ from harnesses.trading.market.orders import ONE, ZERO, make_exact
 EXACT = Context(prec=80)
 """Enough digits for every sum and product: prices, units and fees have at most 20 digits before and after the point."""
 _CENTS = Decimal("0.00")
+_MICROSECOND = timedelta(microseconds=1)
+_YEAR = timedelta(days=365) // _MICROSECOND
 GRAIN = Decimal("1E-18")
 """Smallest fraction of a unit or of money: the smallest that any venue counts (wei)."""
 
@@ -38,6 +41,58 @@ class Charges:
 
 
 @frozen
+class Margin:
+    """The terms at which a venue lends units to sell short, and money. Rates are for a year of 365 days."""
+
+    borrow_rate: Decimal
+    """Cost of borrowed units, as a fraction of their value at the last close."""
+    leverage: Decimal = ONE
+    """Most that all positions, long and short added up, may be worth when an order opens one, as a multiple of the equity."""
+    maintenance: Decimal = Decimal("0.25")
+    """Least equity, as a fraction of what all positions are worth; below it the venue closes them."""
+    interest_rate: Decimal | None = None
+    """Cost of borrowed money, as a fraction; None: `borrow_rate`."""
+
+    def __attrs_post_init__(self) -> None:
+        make_exact(self, "borrow_rate", "leverage", "maintenance")
+        make_exact(self, "interest_rate", optional=True)
+        for name in ("borrow_rate", "interest_rate", "maintenance"):
+            rate: Decimal | None = getattr(self, name)
+            if rate is not None and not (rate.is_finite() and rate >= 0):
+                raise HarnessMisuse(f"Margin: {name}: expected a fraction from 0 up, such as 0.05, was {rate}")
+        if not (self.leverage.is_finite() and self.leverage >= 1):
+            raise HarnessMisuse(f"Margin: leverage: expected a multiple of the equity from 1 up, was {self.leverage}")
+        if self.maintenance * self.leverage >= 1:
+            raise HarnessMisuse(
+                f"Margin: maintenance: expected less than 1/leverage, or a full account is closed at once, was "
+                f"{self.maintenance} with leverage {self.leverage}; lower one of them"
+            )
+
+    def cost(self, cash: Decimal, short: Decimal, time: timedelta) -> Decimal:
+        """Return what the loans of an account cost for a time, within `EXACT`.
+
+        Args:
+            cash: with the proceeds of short sales. They are the lender's security, so money is borrowed as far as the cash is
+                less than `short`.
+            short: what the borrowed units are worth.
+        """
+        interest = self.borrow_rate if self.interest_rate is None else self.interest_rate
+        yearly = short * self.borrow_rate + max(short - cash, ZERO) * interest
+        return to_grain(yearly * (time // _MICROSECOND) / _YEAR, ROUND_UP) if yearly else ZERO
+
+    def need(self, opening: Decimal, closing: Decimal, *, mark: Decimal, price: Decimal, fee: Decimal) -> Decimal:
+        """Return the buying power that an order takes, within `EXACT`; negative if it frees some.
+
+        Args:
+            opening: units that it adds to a position.
+            closing: units that it takes from one of the other side first.
+            mark: at which the units count once it is filled.
+            price: at which it is filled.
+        """
+        return (opening - closing) * mark + self.leverage * ((opening + closing) * abs(price - mark) + fee)
+
+
+@frozen
 class Instrument:
     """The rules of a venue for one symbol."""
 
@@ -52,6 +107,8 @@ class Instrument:
     """Minimum of units times price."""
     charges: Charges = Charges()
     """What the venue takes in cash beside the price, as far as it is known in advance."""
+    margin: Margin | None = None
+    """Terms of the account that it is traded on; None: nothing is lent, so that no position is short."""
 
     def __attrs_post_init__(self) -> None:
         make_exact(self, "lot", "min_units", "min_notional")

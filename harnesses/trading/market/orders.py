@@ -260,6 +260,8 @@ class Fill:
     time: datetime
     fee_units: Decimal = ZERO
     """Fee in units of the symbol, which some venues deduct from what was bought."""
+    reason: str = ""
+    """Why the venue traded by itself, such as a margin call; empty for the fill of an order."""
 
 
 def _member(known: type[StrEnum], name: str, word: object) -> StrEnum:

@@ -1,10 +1,11 @@
 """The matching of a simulated venue: how orders and bars change its books. Deterministic, no I/O.
 
-Invariants: cash is never negative and no position is short; what an open order needs is reserved for it; the exit of an order
-closes as many units as the order has filled. `fill_prices` tells the prices.
+Invariants: without margin, cash is never negative and no position is short, and what an open order needs is reserved for it;
+the exit of an order closes as many units as the order has filled. `fill_prices` tells the prices, `margin_account` what may be
+opened with margin, and what it costs.
 
     accept    a new order: refused, or open; filled at once as far as the market allows
-    match     a slice of the market: first splits, then every open order in order of arrival
+    match     a slice of the market: costs of loans, splits, every open order in order of arrival, a margin call
     pass_by   several slices while no order is open
     cancel    the rest of an order
 
@@ -42,7 +43,18 @@ from harnesses.trading.market.orders import (
     wrong_exit,
 )
 from harnesses.trading.paper.fill_prices import after_bar, after_entry, expected_price, flat, is_stopped, price_in, price_now
-from harnesses.trading.paper.paper_books import Books, Matched, OpenOrder, Quote, Rules, reserved_cash, reserved_units
+from harnesses.trading.paper.margin_account import call, closes, financed, means, permitted
+from harnesses.trading.paper.paper_books import (
+    Books,
+    Matched,
+    OpenOrder,
+    Quote,
+    Rules,
+    ended,
+    reserved_cash,
+    reserved_units,
+    with_fill,
+)
 
 _PRICES = {
     OrderKind.MARKET: (False, False),
@@ -51,6 +63,8 @@ _PRICES = {
     OrderKind.OCO: (True, True),
 }
 """Whether each kind of order has a limit price and a stop price."""
+_SHORT_OF = {False: "not enough cash at the market price", True: "not enough buying power, or nothing left to close"}
+"""Why the rest of an order is cancelled, by whether there is margin."""
 
 
 def accept(books: Books, placed: PlacedOrder, rules: Rules) -> Matched:
@@ -78,9 +92,9 @@ def accept(books: Books, placed: PlacedOrder, rules: Rules) -> Matched:
             stop=want.stop_price if want.kind is OrderKind.OCO else None,
             trail=None if want.has_exit else want.trail,
         )
-        if want.side is Side.BUY:
+        if want.side is Side.BUY and rules.margin is None:
             order = evolve(order, reserved=order.cost(order.units, price, rules.fees))
-        _check_means(books, order)
+        _check_means(books, order, price, rules)
         orders = {**books.orders, placed.client_id: order, **_exit_orders(order)}
         books = evolve(books, orders=orders, accepted=books.accepted + 1)
         exits = (orders[placed.exit_id].report(),) if want.has_exit else ()
@@ -88,9 +102,9 @@ def accept(books: Books, placed: PlacedOrder, rules: Rules) -> Matched:
         now = price_now(order, rules, last) if last is not None and is_seen else None
         if last is None or now is None:
             if is_seen and rules.fill_at == "close" and want.time_in_force in AT_ONCE:
-                return _closed(books, order, OrderStatus.CANCELLED, "not filled at once")
+                return ended(books, order, OrderStatus.CANCELLED, "not filled at once")
             return Matched(books, (*exits, order.report()))
-        filled = _fill(books, _triggered(order, flat(last.close)), now, rules)
+        filled = _fill(books, _triggered(order, flat(last.close)), now, rules, closes(books))
         return evolve(filled, reports=(*exits, *filled.reports))
 
 
@@ -98,9 +112,12 @@ def match(books: Books, market: MarketSlice, rules: Rules) -> Matched:
     """Apply a slice of the market; a slice that is not newer than the last one has no effect."""
     if books.time is not None and market.time <= books.time:
         return Matched(books)
-    if not books.orders and all(bar.split == ONE for bar in market.bars.values()):
+    is_owing = rules.margin is not None and books.is_owing()
+    if not (books.orders or is_owing) and all(bar.split == ONE for bar in market.bars.values()):
         return Matched(_seen(books, market, rules))
     with localcontext(EXACT):
+        if is_owing:
+            books = financed(books, market.time, rules)
         reports: list[OrderReport] = []
         fills: list[Fill] = []
         for symbol, bar in market.bars.items():
@@ -108,18 +125,21 @@ def match(books: Books, market: MarketSlice, rules: Rules) -> Matched:
                 split = _split(books, symbol, bar.split, rules)
                 books = split.books
                 reports += split.reports
+        marks = {} if rules.margin is None else {**closes(books), **{symbol: bar.open for symbol, bar in market.bars.items()}}
         books = _seen(books, market, rules)
         for id, order in tuple(books.orders.items()):
             if order.placed.order.is_over(order.placed.decided, market.time) and id in books.orders:
-                expired = _closed(books, order, OrderStatus.EXPIRED, "its time is over")
+                expired = ended(books, order, OrderStatus.EXPIRED, "its time is over")
                 books = expired.books
                 reports += expired.reports
         entered: dict[str, Bar] = {}
         for id in books.orders:
-            after = _matched(books, id, market, entered, rules)
+            after = _matched(books, id, market, entered, rules, marks)
             books = after.books
             reports += after.reports
             fills += after.fills
+        if rules.margin is not None and (called := call(books, market, rules)) is not None:
+            return Matched(called.books, (*reports, *called.reports), (*fills, *called.fills))
         trailing = _trailing(books, market, entered)
         return Matched(trailing.books, (*reports, *trailing.reports), tuple(fills))
 
@@ -137,13 +157,16 @@ def _trailing(books: Books, market: MarketSlice, entered: Mapping[str, Bar]) -> 
     return Matched(evolve(books, orders={**books.orders, **moved}), tuple(order.report() for order in moved.values()))
 
 
-def _matched(books: Books, id: str, market: MarketSlice, entered: dict[str, Bar], rules: Rules) -> Matched:
+def _matched(
+    books: Books, id: str, market: MarketSlice, entered: dict[str, Bar], rules: Rules, marks: Mapping[str, Decimal]
+) -> Matched:
     """Fill an order as far as a slice does.
 
     Args:
         entered: by client id of its exit, what was left of the bar when an entry was filled in it; updated. Only the stop
             price of such an exit is looked at: its limit price may have been reached before the entry. An entry that was
             filled at the open has the whole bar before it.
+        marks: prices at which positions count with margin.
     """
     order = books.orders.get(id)
     bar = market.bars.get(order.placed.order.symbol) if order is not None else None
@@ -152,20 +175,20 @@ def _matched(books: Books, id: str, market: MarketSlice, entered: dict[str, Bar]
     price = price_in(order, entered.get(id, bar), rules, stops_only=id in entered)
     if price is None:
         at_once = order.placed.order.time_in_force in AT_ONCE
-        return _closed(books, order, OrderStatus.CANCELLED, "not filled at once") if at_once else Matched(books)
+        return ended(books, order, OrderStatus.CANCELLED, "not filled at once") if at_once else Matched(books)
     entry = books.orders.get(order.placed.entry_id)
-    ended = Matched(books) if entry is None else _closed(books, entry, OrderStatus.CANCELLED, "its exit was reached")
-    after = _fill(ended.books, _triggered(order, entered.get(id, bar)), price, rules)
+    closed = Matched(books) if entry is None else ended(books, entry, OrderStatus.CANCELLED, "its exit was reached")
+    after = _fill(closed.books, _triggered(order, entered.get(id, bar)), price, rules, marks)
     if order.placed.exit_id and after.fills and not order.market:
         entered[order.placed.exit_id] = after_entry(bar, price)
-    return evolve(after, reports=(*ended.reports, *after.reports))
+    return evolve(after, reports=(*closed.reports, *after.reports))
 
 
 def pass_by(books: Books, slices: Sequence[MarketSlice], rules: Rules) -> Books | None:
     """Return the books after slices in which nothing can happen, as `match` would; None if something could."""
     if books.time is not None:
         slices = [one for one in slices if one.time > books.time]
-    if books.orders or any(units < 0 for units in books.positions.values()):
+    if books.orders or books.is_owing():
         return None
     newest: dict[str, tuple[datetime, Bar]] = {}
     for market in slices:
@@ -175,13 +198,13 @@ def pass_by(books: Books, slices: Sequence[MarketSlice], rules: Rules) -> Books 
             newest[symbol] = market.time, bar
     seen = {symbol: Quote(bar.close, time, _share(symbol, bar, rules)) for symbol, (time, bar) in newest.items()}
     quotes, time = {**books.quotes, **seen}, slices[-1].time if slices else books.time
-    return Books(books.cash, books.positions, books.orders, quotes, time, books.accepted, books.fills)
+    return Books(books.cash, books.positions, books.orders, quotes, time, books.accepted, books.fills, books.financing)
 
 
 def cancel(books: Books, client_id: str) -> Matched:
     """Cancel the rest of an order. Has no effect if the order is not open."""
     order = books.orders.get(client_id)
-    return Matched(books) if order is None else _closed(books, order, OrderStatus.CANCELLED, "on request")
+    return Matched(books) if order is None else ended(books, order, OrderStatus.CANCELLED, "on request")
 
 
 def _checked(placed: PlacedOrder, rules: Rules) -> Instrument:
@@ -224,10 +247,12 @@ def _exit_orders(entry: OpenOrder) -> dict[str, OpenOrder]:
     return {exit.client_id: OpenOrder(exit, f"{entry.venue_id}-exit", ZERO, price, market=False, stop=stop, trail=want.trail)}
 
 
-def _check_means(books: Books, order: OpenOrder) -> None:
-    """Refuse an order that needs more than the unreserved cash or units."""
+def _check_means(books: Books, order: OpenOrder, price: Decimal, rules: Rules) -> None:
+    """Refuse an order that needs more than the unreserved cash or units, or with margin than the unreserved buying power."""
     symbol = order.placed.order.symbol
-    if order.placed.order.side is Side.BUY:
+    if rules.margin is not None:
+        needed, free, of = means(books, order, price, rules)
+    elif order.placed.order.side is Side.BUY:
         needed, free, of = order.reserved, books.cash - reserved_cash(books), "cash"
     else:
         needed, free, of = order.units, books.positions.get(symbol, ZERO) - reserved_units(books, symbol), f"{symbol} to sell"
@@ -235,32 +260,35 @@ def _check_means(books: Books, order: OpenOrder) -> None:
         _refuse(order.placed, f"{of}: expected at most {free:f}, which is not reserved, was {needed:f}; order less")
 
 
-def _fill(books: Books, order: OpenOrder, price: Decimal, rules: Rules) -> Matched:
+def _fill(books: Books, order: OpenOrder, price: Decimal, rules: Rules, marks: Mapping[str, Decimal]) -> Matched:
     """Fill an order at a price, as far as the bar's volume and the account allow."""
     want = order.placed.order
     quote = books.quotes[want.symbol]
     units = order.left if quote.left is None else min(order.left, quote.left)
     if price <= 0:
         units = ZERO
-    possible = _affordable(books, order, units, price, rules) if want.side is Side.BUY else units
+    if rules.margin is not None:
+        possible = permitted(books, order, units, price, rules, marks)
+    else:
+        possible = _affordable(books, order, units, price, rules) if want.side is Side.BUY else units
     if want.time_in_force is TimeInForce.FOK and possible < order.left:
-        return _closed(books, order, OrderStatus.CANCELLED, "not filled whole at once")
+        return ended(books, order, OrderStatus.CANCELLED, "not filled whole at once")
     cut = possible < units
     fills: tuple[Fill, ...] = ()
     reports: tuple[OrderReport, ...] = ()
     if possible:
         fills = (_executed(books, order, possible, price, rules),)
-        books, order = _booked(books, order, fills[0], quote)
+        books, order = with_fill(books, fills[0]), _after_fill(order, fills[0])
         if (exit := books.orders.get(order.placed.exit_id)) is not None:
             exit = evolve(exit, units=exit.units + possible)
             books = evolve(books, orders={**books.orders, order.placed.exit_id: exit})
             reports = (exit.report(),)
     if not order.left:
-        after = _closed(books, order, OrderStatus.FILLED, "")
+        after = ended(books, order, OrderStatus.FILLED, "")
     elif cut:
-        after = _closed(books, order, OrderStatus.CANCELLED, "not enough cash at the market price")
+        after = ended(books, order, OrderStatus.CANCELLED, _SHORT_OF[rules.margin is not None])
     elif want.time_in_force is TimeInForce.IOC:
-        after = _closed(books, order, OrderStatus.CANCELLED, "the rest was not filled at once")
+        after = ended(books, order, OrderStatus.CANCELLED, "the rest was not filled at once")
     else:
         after = Matched(evolve(books, orders={**books.orders, order.placed.client_id: order}), (order.report(),))
     return evolve(after, reports=(*reports, *after.reports), fills=fills)
@@ -295,26 +323,15 @@ def _executed(books: Books, order: OpenOrder, units: Decimal, price: Decimal, ru
     return Fill(str(books.fills + 1), order.placed.client_id, want.symbol, want.side, units, price, fee, books.time)
 
 
-def _booked(books: Books, order: OpenOrder, fill: Fill, quote: Quote) -> tuple[Books, OpenOrder]:
-    """Return the books and the order after a fill."""
-    sign = ONE if fill.side is Side.BUY else -ONE
+def _after_fill(order: OpenOrder, fill: Fill) -> OpenOrder:
     notional = fill.units * fill.price
-    left = None if quote.left is None else quote.left - fill.units
-    books = evolve(
-        books,
-        cash=books.cash - sign * notional - fill.fee,
-        positions={**books.positions, fill.symbol: books.positions.get(fill.symbol, ZERO) + sign * fill.units},
-        quotes={**books.quotes, fill.symbol: evolve(quote, left=left)},
-        fills=books.fills + 1,
-    )
-    order = evolve(
+    return evolve(
         order,
         reserved=max(order.reserved - notional - fill.fee, ZERO),
         filled=order.filled + fill.units,
         notional=order.notional + notional,
         charged=order.charged + fill.fee,
     )
-    return books, order
 
 
 def _split(books: Books, symbol: str, ratio: Decimal, rules: Rules) -> Matched:
@@ -339,7 +356,7 @@ def _split(books: Books, symbol: str, ratio: Decimal, rules: Rules) -> Matched:
             after = Matched(evolve(after.books, orders={**after.books.orders, id: order}))
             reports.append(order.report())
         else:
-            after = _closed(after.books, order, OrderStatus.CANCELLED, "less than one lot is left of it after a split")
+            after = ended(after.books, order, OrderStatus.CANCELLED, "less than one lot is left of it after a split")
             reports += after.reports
     return Matched(after.books, tuple(reports))
 
@@ -350,23 +367,14 @@ def _seen(books: Books, market: MarketSlice, rules: Rules) -> Books:
     for symbol, bar in market.bars.items():
         quotes[symbol] = Quote(bar.close, market.time, _share(symbol, bar, rules))
     # Not by `evolve`, which takes three times as long: this is made for every bar.
-    return Books(books.cash, books.positions, books.orders, quotes, market.time, books.accepted, books.fills)
+    fills, financing = books.fills, books.financing
+    return Books(books.cash, books.positions, books.orders, quotes, market.time, books.accepted, fills, financing)
 
 
 def _share(symbol: str, bar: Bar, rules: Rules) -> Decimal | None:
     if rules.max_share is None:
         return None
     return rules.instrument(symbol).round_units(bar.volume * rules.max_share)
-
-
-def _closed(books: Books, order: OpenOrder, status: OrderStatus, reason: str) -> Matched:
-    """End an order, and its exit if it has nothing to close."""
-    ended = {order.placed.client_id: order.report(status, reason)}
-    exit = books.orders.get(order.placed.exit_id)
-    if exit is not None and not exit.left:
-        ended = {order.placed.exit_id: exit.report(OrderStatus.CANCELLED, "its entry was not filled")} | ended
-    orders = {id: one for id, one in books.orders.items() if id not in ended}
-    return Matched(evolve(books, orders=orders), tuple(ended.values()))
 
 
 def _refuse(placed: PlacedOrder, what: str) -> NoReturn:

@@ -1,7 +1,7 @@
 """The books of a simulated venue (cash, positions, open orders, last prices) and its rules, as storable values.
 
-Invariant: what open orders need is reserved and available: reserved cash never exceeds the cash, nor units to be sold the
-units held.
+Invariant without margin: what open orders need is reserved and available: reserved cash never exceeds the cash, nor units to
+be sold the units held. With margin, `margin_account` computes what they need.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from datetime import datetime
 from decimal import ROUND_UP, Decimal, localcontext
 from typing import Literal, cast
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from harnesses.errors import HarnessMisuse
-from harnesses.trading.market.instruments import EXACT, Charges, Instrument, to_grain
+from harnesses.trading.market.instruments import EXACT, Charges, Instrument, Margin, to_grain
 from harnesses.trading.market.orders import ONE, ZERO, Fill, OrderReport, OrderStatus, PlacedOrder, Side, make_exact
 
 _BASIS_POINTS = Decimal(10_000)
@@ -60,11 +60,16 @@ class Rules:
     """Fill price of a market order: the last close, at once, or the open of the next bar."""
     derived: Mapping[str, Instrument] = field(factory=dict[str, Instrument])
     """By symbol, what the data say about lot and tick; used without instruments."""
+    margin: Margin | None = None
+    """Terms at which units and money are lent; None: neither is."""
 
     def __attrs_post_init__(self) -> None:
         fees = cast(object, self.fees)
         if not isinstance(fees, Fees):
             raise HarnessMisuse(f"Rules: fees: expected Fees, was {fees!r:.80}; write Fees(rate=Decimal('0.001'))")
+        margin = cast(object, self.margin)
+        if not isinstance(margin, Margin | None):
+            raise HarnessMisuse(f"Rules: margin: expected Margin, was {margin!r:.80}; write Margin(Decimal('0.05'))")
         make_exact(self, "slippage_bps")
         make_exact(self, "max_share", optional=True)
         if not 0 <= self.slippage_bps < _BASIS_POINTS:
@@ -165,6 +170,12 @@ class Books:
     """Number of orders accepted so far."""
     fills: int = 0
     """Number of fills so far; fills are numbered from 1."""
+    financing: Decimal = ZERO
+    """What borrowed units and money have cost so far."""
+
+    def is_owing(self) -> bool:
+        """Return whether units or money are borrowed, so that a bar costs something and may end in a margin call."""
+        return self.cash < 0 or any(units < 0 for units in self.positions.values())
 
 
 @frozen
@@ -175,6 +186,30 @@ class Matched:
     reports: tuple[OrderReport, ...] = ()
     """Reports on changed orders; the last report on an order has its current state."""
     fills: tuple[Fill, ...] = ()
+
+
+def with_fill(books: Books, fill: Fill) -> Books:
+    """Return the books after a fill, within `EXACT`."""
+    sign = ONE if fill.side is Side.BUY else -ONE
+    quote = books.quotes[fill.symbol]
+    left = None if quote.left is None else quote.left - fill.units
+    return evolve(
+        books,
+        cash=books.cash - sign * fill.units * fill.price - fill.fee,
+        positions={**books.positions, fill.symbol: books.positions.get(fill.symbol, ZERO) + sign * fill.units},
+        quotes={**books.quotes, fill.symbol: evolve(quote, left=left)},
+        fills=books.fills + 1,
+    )
+
+
+def ended(books: Books, order: OpenOrder, status: OrderStatus, reason: str) -> Matched:
+    """End an order, and its exit if it has nothing to close."""
+    closed = {order.placed.client_id: order.report(status, reason)}
+    exit = books.orders.get(order.placed.exit_id)
+    if exit is not None and not exit.left:
+        closed = {order.placed.exit_id: exit.report(OrderStatus.CANCELLED, "its entry was not filled")} | closed
+    orders = {id: one for id, one in books.orders.items() if id not in closed}
+    return Matched(evolve(books, orders=orders), tuple(closed.values()))
 
 
 def reserved_cash(books: Books) -> Decimal:

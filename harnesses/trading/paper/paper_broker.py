@@ -21,7 +21,7 @@ from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 from harnesses.errors import HarnessMisuse, one_of
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import VenueAccount
-from harnesses.trading.market.instruments import Instrument
+from harnesses.trading.market.instruments import Instrument, Margin
 from harnesses.trading.market.orders import ZERO, Fill, OrderReport, PlacedOrder, exact
 from harnesses.trading.paper.order_matching import accept, cancel, match, pass_by
 from harnesses.trading.paper.paper_books import Books, Fees, Matched, Rules
@@ -37,6 +37,7 @@ class PaperBroker:
         slippage_bps: slippage of a market order, in basis points (1/10,000).
         max_share: maximum fraction of a bar's volume that may be filled in it.
         fill_at: fill price of a market order, "close" or "next_open".
+        margin: terms at which units are lent to sell short, and money. Without it no position is short and no cash negative.
         path: the venue's file, created if missing; one process at a time. Each call that changes anything commits in the
             thread of Trio's loop, which blocks the whole program for some milliseconds. Suitable for a few harnesses; for
             many, use books in memory or separate programs.
@@ -55,6 +56,7 @@ class PaperBroker:
         slippage_bps: Decimal = ZERO,
         max_share: Decimal | None = None,
         fill_at: Literal["close", "next_open"] = "close",
+        margin: Margin | None = None,
         path: str | Path | None = None,
         name: str = "paper",
     ) -> None:
@@ -62,7 +64,7 @@ class PaperBroker:
         if not (cash.is_finite() and cash >= 0):
             raise HarnessMisuse(f"PaperBroker: cash: expected a number from 0 up, was {cash}")
         self.name = name
-        self.rules = Rules(instruments, fees, slippage_bps, max_share, fill_at)
+        self.rules = Rules(instruments, fees, slippage_bps, max_share, fill_at, margin=margin)
         self._ledger: Ledger = MemoryLedger(Books(cash))
         self.path = None if path is None else Path(path)
         if self.path is not None:
@@ -94,6 +96,11 @@ class PaperBroker:
         """Number of orders the venue has accepted since its creation."""
         return self._ledger.books().accepted
 
+    @property
+    def financing(self) -> Decimal | None:
+        """What borrowed units and money have cost so far; None if the venue lends nothing."""
+        return None if self.rules.margin is None else self._ledger.books().financing
+
     def close(self) -> None:
         """Release the file."""
         self._ledger.close()
@@ -117,8 +124,13 @@ class PaperBroker:
             if not self.rules.has(symbol):
                 known = one_of(self.rules.instruments or (), "it has no instruments; add some")
                 raise HarnessMisuse(f"paper venue {self.name}: it has no symbol {symbol!r}: {known}")
-        charges = self.rules.charges
-        return {symbol: evolve(self.rules.instrument(symbol), charges=charges) for symbol in symbols}
+        books, charges, margin = self._ledger.books(), self.rules.charges, self.rules.margin
+        if margin is None and books.is_owing():
+            raise HarnessMisuse(
+                f"paper venue {self.name}: its books owe units or money (cash {books.cash:f}): expected margin, was none; "
+                "give it the margin that it had, or another path"
+            )
+        return {symbol: evolve(self.rules.instrument(symbol), charges=charges, margin=margin) for symbol in symbols}
 
     async def observe(self, market: MarketSlice) -> None:
         await self._checkpoint()
@@ -175,7 +187,7 @@ class PaperBroker:
         await checkpoint()
         books = self._ledger.books()
         held = {symbol: books.positions.get(symbol, ZERO) for symbol in symbols}
-        return VenueAccount(books.cash, {symbol: units for symbol, units in held.items() if units})
+        return VenueAccount(books.cash, {symbol: units for symbol, units in held.items() if units}, financing=books.financing)
 
     async def _checkpoint(self) -> None:
         """Let others run, unless the books are in memory: then nothing takes time, and the next step lets them run."""

@@ -48,6 +48,11 @@ class SharedAccount:
     def __init__(self, name: str, broker: Broker, *, path: str | Path | None = None) -> None:
         if not name:
             raise HarnessMisuse("SharedAccount: name: expected one, was ''; name the account, for messages and analyses")
+        if isinstance(broker, PaperBroker) and broker.rules.margin is not None:
+            raise HarnessMisuse(
+                f"SharedAccount {name!r}: expected a broker without margin, because a sub-book has no loans, was "
+                f"{broker.name} with it; leave margin out, or give each harness a broker of its own"
+            )
         self.name, self.broker = name, broker
         if isinstance(broker, PaperBroker) and broker.path is None:
             path = None

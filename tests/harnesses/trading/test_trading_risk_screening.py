@@ -10,9 +10,10 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harnesses.trading.exposure import Exposure
 from harnesses.trading.market.instruments import Instrument
 from harnesses.trading.market.orders import Order, OrderKind, Side, Source
-from harnesses.trading.order_screening import Exposure, Screening, Wanted, sale_of_all, screen, stop_loss_orders
+from harnesses.trading.order_screening import Screening, Wanted, sale_of_all, screen, stop_loss_orders
 from harnesses.trading.risk import Limits, Risk, RiskState, flatten, stop_entries
 
 NOON = datetime(2024, 5, 6, 12, tzinfo=UTC)
