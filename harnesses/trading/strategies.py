@@ -75,7 +75,7 @@ class Quote:
     @property
     def coverable(self) -> Decimal:
         """Units of a short position that may be bought back, in whole lots: less those that open orders buy."""
-        return self.whole(-self.units - max(self.pending, ZERO))
+        return self.whole(-self.units - max(self.pending + self.selling, ZERO))
 
     @property
     def expected(self) -> Decimal:
@@ -240,27 +240,49 @@ def trend(fast: float | None, slow: float | None) -> int:
     return (fast > slow) - (fast < slow)
 
 
-def cross_orders(market: Market, fast: str, slow: str, stake: Decimal) -> list[Order]:
+def cross_orders(market: Market, fast: str, slow: str, stake: Decimal, *, shorts: bool = False) -> list[Order]:
     """Return the orders for one slice, sales first: sell all units in a downtrend, spend `stake` of the equity in an uptrend.
 
     Args:
         fast, slow: the names of the averages.
+        shorts: whether to sell short for `stake` of the equity in a downtrend.
     """
     sides: dict[str, Side | None] = {}
     for symbol, quote in market.quotes.items():
         way = trend(quote.indicators[fast], quote.indicators[slow])
-        buys = way > 0 and not quote.whole(quote.expected)
-        sides[symbol] = Side.SELL if way < 0 else Side.BUY if buys else None
-    return _follow_signals(market, stake, sides, lambda _, side: f"{fast} {'below' if side is Side.SELL else 'above'} {slow}")
+        is_in = quote.whole(quote.expected * way)
+        buys = way > 0 and not is_in
+        sides[symbol] = Side.SELL if way < 0 and not (shorts and is_in) else Side.BUY if buys else None
+
+    def reason(quote: Quote, side: Side) -> str:
+        return f"{fast} {'below' if side is Side.SELL else 'above'} {slow}"
+
+    return _turn_over(market, stake, sides, reason) if shorts else _follow_signals(market, stake, sides, reason)
 
 
-def cross_strategy(fast: int = 20, slow: int = 50, stake: Decimal = Decimal("0.1")) -> Strategy:
+def _turn_over(
+    market: Market, stake: Decimal, sides: Mapping[str, Side | None], reason: Callable[[Quote, Side], str]
+) -> list[Order]:
+    """Return an order for each signal that closes a position of the other side, and opens one for `stake` of the equity."""
+    orders: list[Order] = []
+    for symbol, quote in market.quotes.items():
+        side = sides[symbol]
+        if side is None:
+            continue
+        closing = quote.coverable if side is Side.BUY else quote.sellable
+        units = closing + quote.bought_for(max(market.equity, ZERO) * stake)
+        orders += [Order(symbol, side, units, reason=reason(quote, side))] if units else []
+    return sorted(orders, key=lambda order: order.side is Side.BUY)
+
+
+def cross_strategy(fast: int = 20, slow: int = 50, stake: Decimal = Decimal("0.1"), *, shorts: bool = False) -> Strategy:
     """Return a strategy that follows two exponential moving averages.
 
     Args:
         fast: window of the fast average, in slices; below `slow`.
         slow: window of the slow average, in slices.
         stake: fraction of the equity to invest in each symbol.
+        shorts: whether to sell short in a downtrend, at a venue with margin.
     """
     if not 0 < fast < slow:
         raise HarnessMisuse(f"cross_strategy: windows: expected 0 < fast < slow, was fast {fast}, slow {slow}")
@@ -268,9 +290,10 @@ def cross_strategy(fast: int = 20, slow: int = 50, stake: Decimal = Decimal("0.1
     names = f"ema{fast}", f"ema{slow}"
 
     async def run(run: AgentRun[Any, Market]) -> Sequence[Order]:
-        return cross_orders(run.input, *names, stake)
+        return cross_orders(run.input, *names, stake, shorts=shorts)
 
-    return Strategy(Agent(run, name="cross", reports=REPORTABLE), dict(zip(names, (Ema(fast), Ema(slow)), strict=True)))
+    agent: StrategyAgent = Agent(run, name="cross", reports=REPORTABLE)
+    return Strategy(agent, dict(zip(names, (Ema(fast), Ema(slow)), strict=True)), shorts=shorts)
 
 
 @frozen

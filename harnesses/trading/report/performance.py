@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import date, datetime
+from decimal import Decimal
 from math import sqrt
 
 from attrs import define, evolve, field, frozen
@@ -107,6 +108,10 @@ class BuyAndHold:
     _closes: dict[str, float] = field(factory=dict[str, float])
     growth: float = 1.0
     """Worth of each unit of the first equity."""
+
+    def worth(self, symbol: str, units: Decimal) -> float:
+        """Return what units are worth at the last close; 0 for a symbol without one."""
+        return float(units) * self._closes.get(symbol, 0.0)
 
     def take(self, market: MarketSlice | None) -> None:
         """Add a slice."""

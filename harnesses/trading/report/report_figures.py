@@ -14,6 +14,7 @@ from harnesses.errors import HarnessMisuse
 from harnesses.trading.account import with_splits
 from harnesses.trading.account_model import TradingOutput, bars_of
 from harnesses.trading.market.bars import MarketSlice, SliceRun
+from harnesses.trading.market.buying_power import held_against
 from harnesses.trading.market.instruments import EXACT
 from harnesses.trading.market.orders import ZERO, Fill, OrderStatus, Side, Source
 from harnesses.trading.position_book import Book, Position
@@ -53,7 +54,9 @@ class TradeRow:
     reason: str
     """Why the order was wanted; empty if unknown."""
     gain: Decimal
-    """Proceeds of a sale less the average cost of the units sold and the fee; for a purchase, minus the fee."""
+    """What closed units brought less what they had cost on average, and the fee; for a fill that only opens, minus the fee."""
+    direction: str = "long"
+    """Of the position that it closes or opens: `long`, `short`, or `long to short` and `short to long` if it does both."""
 
 
 @frozen
@@ -102,17 +105,24 @@ class Figures:
     calmar: float | None = None
     """Yearly gain over the largest drawdown; None without one."""
     sales: int = 0
+    """Fills that close a position, at least in part: sales, and purchases that cover a short position."""
     won: int = 0
-    """Sales that brought more than their units had cost on average, fees included."""
+    """Sales that brought more than their units had cost on average, fees included; and covering purchases that cost less."""
     exposure: float = 0.0
-    """Mean share of the equity that is not cash."""
+    """Mean worth of all positions, long and short added up, as a share of the equity."""
     benchmark: float = 0.0
     """Gain of buy and hold, as a fraction; see `BuyAndHold`."""
+    financing: Decimal = ZERO
+    """What borrowed units and money have cost."""
 
     @property
     def win_rate(self) -> float | None:
         """Fraction of the sales that won; None without sales."""
         return self.won / self.sales if self.sales else None
+
+
+_DIRECTIONS = {(1, 1): "long", (-1, -1): "short", (1, -1): "long to short", (-1, 1): "short to long"}
+"""By the sign of the units before and after a fill; 0 counts as the other."""
 
 
 @frozen
@@ -189,7 +199,8 @@ class AccountReading:
     _turnover: Decimal = field(default=ZERO, init=False)
     _fees: Decimal = field(default=ZERO, init=False)
     _unspent: dict[str, Decimal] = field(factory=dict[str, Decimal], init=False)
-    """Fees of purchases whose units are still held, by symbol."""
+    """Fees of the fills that opened what is still held, by symbol."""
+    _financing: Decimal = field(default=ZERO, init=False)
     _fills: int = field(default=0, init=False)
     _refused: int = field(default=0, init=False)
     _expired: int = field(default=0, init=False)
@@ -234,8 +245,11 @@ class AccountReading:
         self._max_drawdown = max(self._max_drawdown, self._drawdown)
         self._refused += output.refusals
         self._expired += sum(one.status is OrderStatus.EXPIRED for one in output.reports)
-        self._exposure += 1 - float(output.cash) / equity if equity > 0 else 0.0
         self._benchmark.take(market)
+        self._financing += output.financing
+        if equity > 0:
+            short = sum(self._benchmark.worth(symbol, -units) for symbol, units in output.positions.items() if units < 0)
+            self._exposure += 1 - float(output.cash) / equity + 2 * short / equity
         self._daily.take(output.time, equity)
         self._months.take(output.time, equity, self._benchmark.growth)
         self.points.append(Point(output.time, equity, self._drawdown, float(self._first) * self._benchmark.growth))
@@ -250,26 +264,34 @@ class AccountReading:
 
     def _read_fill(self, fill: Fill, wanted_by: Source | None) -> None:
         after = self.book.after(fill)
+        held, left = self.book.units(fill.symbol), after.units(fill.symbol)
         with localcontext(EXACT):
             gain = after.realised - self.book.realised - fill.fee
             self._turnover += fill.units * fill.price
             self._fees += fill.fee
-            bought = self._fees_of_purchase(fill, after)
+            closes = held_against(held, fill.side)
+            opening = fill.fee if not closes else fill.fee * abs(left) / fill.units if held * left < 0 else ZERO
+            charged = self._fees_of_opening(fill.symbol, opening, held, left)
         self._fills += 1
-        if fill.side is Side.SELL:
+        if closes or (fill.side is Side.SELL and not held and not left):
             self._sales += 1
-            self._won += gain > bought
-        self.trades.append(TradeRow(fill, wanted_by, self.reasons.get(fill.client_id, ""), gain))
+            self._won += gain + opening > charged
+        reason = fill.reason or self.reasons.get(fill.client_id, "")
+        direction = _DIRECTIONS[_sign(held) or _sign(left) or 1, _sign(left) or _sign(held) or 1]
+        self.trades.append(TradeRow(fill, wanted_by, reason, gain, direction))
         self.book = after
 
-    def _fees_of_purchase(self, fill: Fill, after: Book) -> Decimal:
-        """Add the fee of a purchase to those that its sales are charged; return the part that a sale is charged."""
-        unspent, held, left = self._unspent.get(fill.symbol, ZERO), self.book.units(fill.symbol), after.units(fill.symbol)
-        if fill.side is Side.BUY:
-            self._unspent[fill.symbol] = unspent + fill.fee
-            return ZERO
-        part = unspent * (held - left) / held if left > 0 else unspent
-        self._unspent[fill.symbol] = unspent - part
+    def _fees_of_opening(self, symbol: str, opening: Decimal, held: Decimal, left: Decimal) -> Decimal:
+        """Return the part of the opening fees that the fill which closes units is charged.
+
+        Args:
+            opening: the part of the fill's own fee that opens units, which is charged to those that close them.
+        """
+        unspent = self._unspent.get(symbol, ZERO)
+        part = ZERO
+        if abs(left) < abs(held) or held * left < 0:
+            part = unspent * (held - left) / held if held * left > 0 else unspent
+        self._unspent[symbol] = unspent - part + opening
         return part
 
     def _restrict(self, output: TradingOutput) -> None:
@@ -328,7 +350,12 @@ class AccountReading:
             won=self._won,
             exposure=self._exposure / self.steps if self.steps else 0.0,
             benchmark=self._benchmark.growth - 1,
+            financing=self._financing,
         )
+
+
+def _sign(units: Decimal) -> int:
+    return (units > 0) - (units < 0)
 
 
 def yearly(gain: float, seconds: float) -> float | None:

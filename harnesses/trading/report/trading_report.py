@@ -27,7 +27,8 @@ from harnesses.trading.market.orders import Side
 from harnesses.trading.report.performance import Month
 from harnesses.trading.report.report_figures import Account, Figures, Interval, Point, Recorded, TradeRow, account_of
 
-COLUMNS = ("time", "symbol", "side", "units", "price", "fee", "gain", "wanted_by", "reason", "client_id", "fill_id")
+_EXACT = ("units", "price", "fee", "gain")
+COLUMNS = ("time", "symbol", "side", *_EXACT, "wanted_by", "reason", "client_id", "fill_id", "direction")
 _HEAD = ("time", "symbol", "side", "units", "price", "fee", "gain", "wanted by", "reason")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _RIGHT = frozenset({"units", "price", "fee", "gain", *MONTHS, "whole", "held"})
@@ -44,7 +45,7 @@ def as_csv(trades: Iterable[TradeRow]) -> str:
         fill = row.fill
         exact = (f"{number:f}" for number in (fill.units, fill.price, fill.fee, row.gain))
         texts = (row.wanted_by or "", row.reason, fill.client_id, fill.fill_id)
-        writer.writerow((fill.time.isoformat(), _cell(fill.symbol), fill.side, *exact, *map(_cell, texts)))
+        writer.writerow((fill.time.isoformat(), _cell(fill.symbol), fill.side, *exact, *map(_cell, texts), row.direction))
     return out.getvalue()
 
 
@@ -58,6 +59,7 @@ def as_text(title: str, account: Account) -> str:
 def figure_rows(figures: Figures) -> list[tuple[str, str]]:
     """Return the figures for people, each with its name."""
     yearly = "" if figures.yearly_gain is None else f", {figures.yearly_gain:+.2%} a year"
+    loans = [("financing", f"{figures.financing:,.2f} for borrowed units and money")] if figures.financing else []
     return [
         ("time", f"{figures.begin:%Y-%m-%d %H:%M} to {figures.end:%Y-%m-%d %H:%M}" if figures.begin else "nothing yet"),
         ("steps", f"{figures.steps:,}"),
@@ -68,6 +70,7 @@ def figure_rows(figures: Figures) -> list[tuple[str, str]]:
         ("exposure", f"{figures.exposure:.1%} of the equity on average"),
         ("turnover", f"{figures.turnover:,.2f}, {figures.turns:.2f} times the mean equity"),
         ("fees", f"{figures.fees:,.2f}"),
+        *loans,
         (
             "trades",
             f"{figures.trades:,}; {figures.refused:,} orders, or parts of them, were not placed, {figures.expired:,} expired",
@@ -110,6 +113,7 @@ def _intervals(intervals: Sequence[Interval]) -> list[str]:
 def _trades(trades: Sequence[TradeRow]) -> list[str]:
     if not trades:
         return ["No trades."]
+    has_shorts = any(row.direction != "long" for row in trades)
     rows = [
         (
             f"{row.fill.time:%Y-%m-%d %H:%M}",
@@ -121,10 +125,11 @@ def _trades(trades: Sequence[TradeRow]) -> list[str]:
             f"{row.gain:.2f}",
             row.wanted_by.value if row.wanted_by else "",
             _inert(row.reason),
+            *([row.direction] if has_shorts else []),
         )
         for row in trades
     ]
-    return ["Trades", *_table(_HEAD, rows)]
+    return ["Trades", *_table((*_HEAD, *(["direction"] if has_shorts else [])), rows)]
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

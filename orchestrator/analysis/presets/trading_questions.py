@@ -208,7 +208,7 @@ class Account:
         tally.turnover += fill.units * fill.price
         tally.fees += fill.fee
         tally.gain += gain
-        if fill.side is Side.SELL:
+        if fill.side is Side.SELL or self.book.units(fill.symbol) < 0:
             tally.sales += 1
             tally.hits += gain > 0
         self.book = after

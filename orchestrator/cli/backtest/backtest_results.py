@@ -33,7 +33,7 @@ Measure: TypeAlias = Literal["sharpe", "sortino", "calmar", "gain"]
 _MEASURES = {"sharpe": "Sharpe ratio", "sortino": "Sortino ratio", "calmar": "Calmar ratio", "gain": "gain"}
 _COLUMNS = (
     "gain_share benchmark_share yearly_gain_share sharpe sortino calmar max_drawdown_share win_rate_share exposure_share "
-    "trades fees refused expired equity"
+    "trades fees financing refused expired equity"
 )
 _NOTE = (
     "benchmark: the first equity, held in equal parts of all symbols, without costs. sharpe, sortino: of daily returns, for a "
@@ -41,6 +41,8 @@ _NOTE = (
     "units had cost, fees included. exposure: the mean share of the equity that is not cash. refused, expired: orders or "
     "parts of them."
 )
+_LOANS = " financing: what borrowed units and money cost; sales include purchases that cover a short position."
+"""What the note adds if anything was borrowed; then there is a column of it."""
 
 
 @frozen
@@ -118,7 +120,8 @@ def grid_answer(results: Sequence[Result], wanted: Measure, planned: int = 0) ->
     by = known_measure(results, wanted)
     ranked = rank(results, by)
     names = list(ranked[0].trial.options) if ranked else []
-    rows = [(*_options(one.trial, names), *_cells(one.figures)) for one in ranked]
+    loans = _have_loans(results)
+    rows = [(*_options(one.trial, names), *_cells(one.figures, loans)) for one in ranked]
     said = list[str]()
     if len(ranked) > 1:
         best = ranked[0]
@@ -131,7 +134,8 @@ def grid_answer(results: Sequence[Result], wanted: Measure, planned: int = 0) ->
             f"{_MEASURES[by]}, {shown}, is {label(best.trial.options)}. It was chosen by what happened afterwards: "
             "--walk-forward tells what such a choice would have been worth."
         ]
-    return Answer("combinations", [Table("combinations", (*names, *_COLUMNS.split()), rows, _NOTE)], said)
+    note = _NOTE + _LOANS if loans else _NOTE
+    return Answer("combinations", [Table("combinations", (*names, *_columns(loans)), rows, note)], said)
 
 
 def held_gain(feed: ReplayFeed) -> float:
@@ -171,13 +175,12 @@ def forward_answer(
         held: what holding brought from the first close of the first test to the last of the last; see `held_gain`.
     """
     names = list(next(iter(chosen.values())).trial.options) if chosen else []
-    rows = list[tuple[Cell, ...]]()
+    rows, loans = list[tuple[Cell, ...]](), _have_loans(tests.values())
     for one in folds:
         best, test = chosen[one.number], tests[one.number]
         period = (str(one.test.date()), str(test.figures.end.date()) if test.figures.end else "")
-        rows.append(
-            (one.number, str(one.begin.date()), *period, *_options(best.trial, names), best.measure(by), *_cells(test.figures))
-        )
+        chosen_cells = (*_options(best.trial, names), best.measure(by))
+        rows.append((one.number, str(one.begin.date()), *period, *chosen_cells, *_cells(test.figures, loans)))
     gain = prod(1 + float(tests[one.number].figures.gain) for one in folds) - 1
     subject = f"Chosen by the {_MEASURES[by]} of the past, the options"
     if not names:
@@ -186,8 +189,16 @@ def forward_answer(
         f"{subject} brought {gain:+.2%} in {times(len(folds), 'test')} on what came after; held, the money would have brought "
         f"{held:+.2%}."
     ]
-    head = ("fold", "chosen_from", "test_from", "test_to", *names, f"chosen_by_{by}", *_COLUMNS.split())
-    return Answer("walk-forward", [Table("folds", head, rows, _NOTE)], said)
+    head = ("fold", "chosen_from", "test_from", "test_to", *names, f"chosen_by_{by}", *_columns(loans))
+    return Answer("walk-forward", [Table("folds", head, rows, _NOTE + _LOANS if loans else _NOTE)], said)
+
+
+def _have_loans(results: Iterable[Result]) -> bool:
+    return any(one.figures.financing for one in results)
+
+
+def _columns(loans: bool) -> list[str]:
+    return [name for name in _COLUMNS.split() if loans or name != "financing"]
 
 
 def _options(trial: Trial, names: Sequence[str]) -> Iterator[Cell]:
@@ -196,7 +207,7 @@ def _options(trial: Trial, names: Sequence[str]) -> Iterator[Cell]:
         yield value if isinstance(value, bool | str | int | float) else str(value)
 
 
-def _cells(figures: Figures) -> tuple[Cell, ...]:
+def _cells(figures: Figures, loans: bool) -> tuple[Cell, ...]:
     return (
         float(figures.gain),
         figures.benchmark,
@@ -209,6 +220,7 @@ def _cells(figures: Figures) -> tuple[Cell, ...]:
         figures.exposure,
         figures.trades,
         money(figures.fees),
+        *([money(figures.financing)] if loans else []),
         figures.refused,
         figures.expired,
         money(figures.last_equity),
