@@ -72,3 +72,5 @@ class Candidate:
     """The agent's result. It is not evidence."""
     confirmation: int = 1
     """Number of this run among the required consecutive passes, from 1; use it to vary random seeds."""
+    before_work: bool = False
+    """Whether the answer only decides if the agent is asked: a failure that was seen in an earlier run is enough."""

@@ -6,6 +6,7 @@ applies; a worktree is at a path never used before and holds only the files of i
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -20,11 +21,16 @@ from harnesses.coding.git import Git, GitError
 from harnesses.coding.workspace import is_directory, make_empty, nested_repositories, remove, remove_sync, unused_path
 
 ValueT = TypeVar("ValueT")
-_Entries: TypeAlias = list[tuple[str, str]]
+_Entries: TypeAlias = dict[str, tuple[str, str]]
+"""By path: git's mode and the object's name."""
 _MOST_KNOWN = 3
+_MOST_BLOB, _MOST_BLOBS = 200_000, 4_000_000
+"""Bytes of a file that is kept in memory, and of all of them."""
 _MOST_PATCH = 8_000_000
 MOST_DIFF = 50_000
 """Characters of a patch that are kept: with its JSON escapes it is small enough to be stored in its record."""
+_SHA1 = 40
+"""Characters of the name of an object, if that is its SHA-1."""
 _CONFIG = "[core]\n\trepositoryformatversion = {version}\n\tfilemode = true\n\tbare = true\n{extensions}"
 _SHA256 = "[extensions]\n\tobjectformat = sha256\n"
 _LEFTOVERS = "__pycache__/\n*.py[co]\n.pytest_cache/\n.mypy_cache/\n.ruff_cache/\n"
@@ -47,6 +53,8 @@ class JudgeRepository:
     _trees: dict[str, str] = field(factory=dict[str, str], init=False, eq=False, repr=False)
     _listed: dict[str, _Entries] = field(factory=dict[str, _Entries], init=False, eq=False, repr=False)
     """Cached listings by commit, whose files never change; rechecks at one commit share them."""
+    _blobs: dict[str, bytes] = field(factory=dict[str, bytes], init=False, eq=False, repr=False)
+    """Cached contents by the name of the object, which is their hash."""
 
     async def upkeep(self, format: str) -> None:
         """Create the repository if it is missing, and restore its settings.
@@ -110,7 +118,7 @@ class JudgeRepository:
         """
         if not await trio.to_thread.run_sync(is_directory, directory):
             raise Uncommittable("the worktree is gone: expected a directory where it was")
-        for submodule in [path for path, mode in await self._entries(base) if mode == SUBMODULE]:
+        for submodule in [path for path, (mode, _) in (await self._entries(base)).items() if mode == SUBMODULE]:
             _empty_submodule(directory, submodule)
         try:
             nested = await trio.to_thread.run_sync(nested_repositories, directory)
@@ -145,25 +153,39 @@ class JudgeRepository:
         command = ("rev-list", "--quiet", "--objects", "--verify-objects", "--no-walk", "--end-of-options", commit)
         code, _, said = await self.git.ask(*command)
         if code or "mismatch" in said:
-            await remove(self.git.directory)
-            raise GitError(
-                f"repository {self.git.directory}: objects of {commit} do not match their names: expected the fetched ones, "
-                f"git wrote: {said.strip()}; it was removed and will be created again",
-                command=command,
-                code=code,
-                tail=said,
-            )
+            raise await self._damaged(f"objects of {commit}", said.strip(), command, code)
+
+    async def _damaged(self, what: str, said: str, command: tuple[str, ...] = (), code: int | None = None) -> GitError:
+        """Remove the repository, and return the error that says why; it is created again at the next start."""
+        await remove(self.git.directory)
+        return GitError(
+            f"repository {self.git.directory}: {what} do not match their names: expected the fetched ones, "
+            f"git wrote: {said}; it was removed and will be created again",
+            command=command,
+            code=code,
+            tail=said,
+        )
 
     async def files(self, commit: str) -> tuple[str, ...]:
         """Return the paths of all files in a commit, including symbolic links but not submodules."""
-        return tuple(path for path, mode in await self._entries(commit) if mode != SUBMODULE)
+        return tuple(path for path, (mode, _) in (await self._entries(commit)).items() if mode != SUBMODULE)
 
     async def read(self, commit: str, path: str) -> bytes | None:
         """Return the content of a file, or the target of a symbolic link, in a commit; None if it does not exist."""
-        name = await self.git.says("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}:{path}")
-        if name is None or (await self.git.line("cat-file", "-t", name)) != "blob":
+        mode, name = (await self._entries(commit)).get(path, (SUBMODULE, ""))
+        if mode == SUBMODULE:
             return None
-        return await self.git.run("cat-file", "blob", name)
+        if name not in self._blobs:
+            content = await self.git.run("cat-file", "blob", name)
+            if _name_of(content, len(name)) != name:
+                raise await self._damaged(f"the bytes of {path} at {commit}", name)
+            if len(content) > _MOST_BLOB:
+                return content
+            self._blobs[name] = content
+            while sum(map(len, self._blobs.values())) > _MOST_BLOBS:
+                del self._blobs[next(iter(self._blobs))]
+            return content
+        return self._blobs[name]
 
     async def changes(self, base: str, commit: str) -> tuple[Change, ...]:
         """Return the differences between two commits, ordered by path."""
@@ -197,11 +219,11 @@ class JudgeRepository:
         return text if len(text) <= MOST_DIFF else f"{text[:MOST_DIFF]}\n… {len(text) - MOST_DIFF:,} more characters\n"
 
     async def _entries(self, commit: str) -> _Entries:
-        """Return path and mode of all entries in a commit."""
+        """Return all entries in a commit."""
         if commit not in self._listed:
             lines = (await self.git.run("ls-tree", "-r", "-z", "--full-tree", commit)).split(b"\0")[:-1]
-            split = (line.split(b"\t", 1) for line in lines)
-            entries = [(os.fsdecode(path), about.split(b" ")[0].decode()) for about, path in split]
+            split = ((os.fsdecode(path), about.decode().split(" ")) for about, path in (one.split(b"\t", 1) for one in lines))
+            entries = {path: (mode, name) for path, (mode, _, name) in split}
             _keep(self._listed, commit, entries)
             return entries
         return self._listed[commit]
@@ -218,11 +240,13 @@ async def make_bare(git: Git, format: str) -> None:
 
 
 def reset_settings(directory: Path, format: str) -> None:
-    """Overwrite settings, attributes and exclusions of a bare repository with ours."""
-    _write(directory / "config", settings(format))
-    make_empty(directory / "info")
-    _write(directory / "info" / "exclude", _LEFTOVERS)
-    _write(directory / "info" / "attributes", _ATTRIBUTES)
+    """Restore settings, attributes and exclusions of a bare repository to ours."""
+    info = directory / "info"
+    wanted = {info / "exclude": _LEFTOVERS, info / "attributes": _ATTRIBUTES}
+    if info.is_symlink() or not info.is_dir() or {*info.iterdir()} != {*wanted}:
+        make_empty(info)
+    for path, text in {directory / "config": settings(format), **wanted}.items():
+        _write(path, text)
     for name in ("objects/info/alternates", "hooks"):
         remove_sync(directory / name)
 
@@ -239,6 +263,14 @@ async def fetch(git: Git, source: Path, *refs: str) -> None:
     await git.run("fetch", *options, "--end-of-options", source, *refs)
 
 
+def _name_of(content: bytes, length: int) -> str:
+    """Return the name that git gives to a file's content; a SHA-1, or a longer hash."""
+    hashed = hashlib.new("sha1" if length == _SHA1 else "sha256", usedforsecurity=False)
+    hashed.update(b"blob %d\0" % len(content))
+    hashed.update(content)
+    return hashed.hexdigest()
+
+
 def _keep(known: dict[str, ValueT], commit: str, value: ValueT) -> None:
     while len(known) >= _MOST_KNOWN:
         del known[next(iter(known))]
@@ -246,8 +278,10 @@ def _keep(known: dict[str, ValueT], commit: str, value: ValueT) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    if path.is_symlink() or path.is_dir():
+    if path.is_symlink() or not path.is_file():
         remove_sync(path)
+    elif path.read_bytes() == text.encode():
+        return
     half = path.with_name(f"{path.name}.new")
     half.write_text(text)
     half.replace(path)

@@ -7,6 +7,7 @@ user's repository ──commits──► judge ──files──► worktree of 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import trio
@@ -50,6 +51,10 @@ class Repositories:
 
     async def restore(self, commit: str) -> None:
         """Restore the judge's repository and the last good commit, whatever an agent has done to them."""
+        with suppress(GitError, OSError):  # then it is created again
+            await self.judge.upkeep(self.user.format)
+            if await self.judge.has(commit):
+                return
         await _open_judge(self.judge, self.user.format)
         await self.go_on(commit)
 

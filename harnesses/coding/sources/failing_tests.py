@@ -61,6 +61,9 @@ class FailingTests:
         self._how = PytestRun(python=python, limit_s=limit_s, env=dict(env or {}))
         self._paths = (paths,) if isinstance(paths, str) else tuple(paths)
         self._args = (args,) if isinstance(args, str) else tuple(args)
+        self._suite: SuiteKept | None = None
+        self._first: Results | None = None
+        """The outcomes of the last load."""
         self.notes: tuple[str, ...] = ()
         """Notes on the last load for people: which failing tests did not become features, and why."""
 
@@ -70,7 +73,17 @@ class FailingTests:
     def validator(self) -> OutcomeValidator[Candidate] | None:
         """Return the validator for these features: the test passes, no test is weakened, and passing tests still pass."""
         how: dict[str, Any] = {"python": self._how.python, "limit_s": self._how.limit_s, "env": self._how.env}
-        return PytestNodes(**how) & TestsKept() & SuiteKept(**how)
+        self._suite = SuiteKept(**how)
+        return PytestNodes(**how) & TestsKept() & self._suite
+
+    def listed_at(self, tree: str) -> None:
+        """Let the validator know the outcomes of the last load, if all tests were run, so that it need not run them again.
+
+        Args:
+            tree: the files that were loaded.
+        """
+        if self._suite is not None and self._first is not None and not self._paths and not self._args:
+            self._suite.know(tree, self._first)
 
     async def load(self, checkout: Path) -> tuple[Feature, ...]:
         """Run the tests and return a feature for each failing one, in pytest's order.
@@ -80,7 +93,7 @@ class FailingTests:
             NotReady: pytest cannot be run, or ends before the first test.
         """
         run = await self._run_of(checkout)
-        first = await self._results(checkout, run)
+        first = self._first = await self._results(checkout, run)
         failures, hopeless = await trio.to_thread.run_sync(_failures, first, checkout)
         again: dict[str, str | None] = {one.node: one.message for one in failures if one.node in first.sure}
         doubtful = [one for one in failures if one.node not in first.sure]

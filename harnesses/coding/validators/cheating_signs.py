@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 
 from harnesses.coding.validators.judging_context import TEST_DIRECTORIES
 
@@ -53,6 +54,7 @@ def signs(before: str | None, after: str, *, test_paths: Collection[str] = ()) -
     return tuple(f"line {line}: {what} ({detail})" for (what, detail), line in found.items())
 
 
+@lru_cache(maxsize=100)  # each session asks about the same files of the base
 def looks_at_stack(source: str) -> bool:
     """Return whether a module inspects its caller."""
     return any(what == _STACK for (what, _), _ in _signs(source, ()))

@@ -1,11 +1,12 @@
 """Surveys: what one run of the tests tells about all features at a commit that holds accepted work alone.
 
-    suite run of the commit ──┐
-    one session of all nodes ─┴─► outcomes by tree and confirmation ──► features, without a run of their own
+    suite run of the commit ───┐
+    last confirmation of it ───┼─► outcomes by tree and confirmation ──► features, without a run of their own
+    one session of all nodes ──┘
 
 Invariants: only a pass is taken from a survey; a test that failed, did not run, or ran in a session that was cut off or
-manipulated is run alone. A commit that an agent has just made is never surveyed: it is judged first. Each confirmation has a
-session of its own, in a new worktree.
+manipulated is run alone, unless the answer only decides whether an agent is asked. A commit that an agent has just made is
+never surveyed: it is judged first. Each confirmation has a session of its own, in a new worktree.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class NodeSurveys:
 
     listed: tuple[str, ...] = ()
     """Nodes of all features."""
+    pending: frozenset[str] = frozenset()
+    """Nodes of those that do not pass yet."""
     _sessions: OrderedDict[tuple[str, int], _Session] = field(factory=OrderedDict[tuple[str, int], _Session])
 
     async def passing(
@@ -62,7 +65,17 @@ class NodeSurveys:
         """Return the nodes to run: all, or in a further confirmation those that passed in the first one."""
         if confirmation == 1 or not first:
             return self.listed
-        return tuple(node for node in self.listed if node in nodes or count_passing(first, [node]))
+        return tuple(dict.fromkeys((*nodes, *self.passing_pending(first))))
+
+    def passing_pending(self, outcomes: Mapping[str, NodeReport]) -> tuple[str, ...]:
+        """Return the nodes of features that do not count as passing yet, but pass here."""
+        return tuple(node for node in self.listed if node in self.pending and count_passing(outcomes, [node]))
+
+    def keep(self, tree: str, confirmation: int, outcomes: Mapping[str, NodeReport]) -> None:
+        """Take for a survey what a session at a commit with these files has told, unless there is one."""
+        session = self._session(tree, confirmation)
+        if session.nodes is None and not session.lock.locked():
+            session.nodes = outcomes
 
     def _outcomes(self, tree: str) -> Mapping[str, NodeReport]:
         first = self._sessions.get((tree, 1))

@@ -1,30 +1,22 @@
 """Validates that the tests of a feature, as they are at the base, pass at the commit, and fail there when inverted.
 
-Inverting a test exchanges success and failure:
-
-    def test_total(cart):                def test_total(cart):
-        assert cart.total() == 23            try:
-                                                 if not (cart.total() == 23): return
-                                             except (Exception, pytest.fail.Exception): return
-                                             pytest.fail()
-
-A program cannot pass both, unless the result comes from something other than the program's behaviour. Faking one but not the
-other requires knowing the contents of the tests, and a program that knows them could as well contain the answers.
+See `inverted_tests` for what inverting shows.
 """
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from typing import Any
+from typing import TypeAlias
 
 import trio
+from attrs import evolve
 
 from harnesses.coding.candidate import Candidate
 from harnesses.coding.validators.candidate_validator import CandidateValidator, list_findings
 from harnesses.coding.validators.environment import drop_compiled, lay_over
+from harnesses.coding.validators.inverted_tests import turn_round
 from harnesses.coding.validators.judging_context import JudgingContext, read_context
 from harnesses.coding.validators.node_survey import NodeSurveys, count_passing
 from harnesses.coding.validators.pytest_process import PytestRun, Results, run_of, run_pytest, run_to_end
@@ -36,6 +28,10 @@ from harnesses.features.feature import Feature
 
 _TEXT = 1_500
 _ASKED_TWICE = 2
+_ALONE = 2
+"""Confirmations after the first, up to this one, run the tests of the feature alone."""
+_Told: TypeAlias = tuple[SessionReport, int, tuple[str, ...]]
+"""Outcomes of tests, Python's hash seed, and the files that were restored to the base for them."""
 _BOTH = "passes, and also passes when inverted: its result does not come from the program's behaviour"
 
 
@@ -45,6 +41,9 @@ class PytestNodes(CandidateValidator):
     A feature is proven if each of its nodes was collected and passed in setup, call and teardown, neither skipped nor expected
     to fail, in a session that ran to its end. The base decides what a test is: a test that the commit changes is run
     unchanged, and a commit that `TestsKept` refuses is refused, because once merged it would judge the next feature.
+
+    The first confirmation takes the outcomes from the run of the whole suite, where `SuiteKept` makes one and it is short. The
+    third one also runs the tests of other features that pass by now, which need no third run of their own after the merge.
 
     At the first confirmation the tests are also run inverted (`turn_round`); a test that passes both ways is refused. At every
     second one, pytest's typical effects on a process are disabled: capture, its log handler, faulthandler, its debugger.
@@ -100,6 +99,7 @@ class PytestNodes(CandidateValidator):
         """Have one run of the tests tell about all of these features, where they are judged at a commit of accepted work."""
         if self.nodes is None:
             self._surveys.listed = tuple(dict.fromkeys(node_in(step) for one in features for step in one.steps))
+            self._surveys.pending = frozenset(node_in(step) for one in features if not one.passes for step in one.steps)
 
     def __repr__(self) -> str:
         return f"PytestNodes({', '.join(self.nodes or ())})"
@@ -114,17 +114,21 @@ class PytestNodes(CandidateValidator):
         nodes = self.nodes if self.nodes is not None else tuple(node_in(step) for step in feature.steps)
         if not nodes:
             raise InvalidRequest(f"feature {feature.id!r} has no tests: expected pytest node ids as its steps, was none")
-        if candidate.commit == candidate.base and (count := await self._passing_in_survey(candidate, nodes)):
-            return True, f"`pytest {' '.join(nodes)}`: {count} passed in a run of all features at this commit"
+        if candidate.commit == candidate.base:
+            if count := await self._passing_in_survey(candidate, nodes):
+                return True, f"`pytest {' '.join(nodes)}`: {count} passed in a run of all features at this commit"
+            if candidate.before_work and (failed := await self._failing_in_suite(candidate, nodes)):
+                return False, f"`pytest {' '.join(nodes)}` in a run of all tests at this commit\n{list_findings(failed)}"
         if self._guard is not None:
             kept, why = await self._guard.find(feature, candidate)
             if not kept:
                 return False, why
-        context = await read_context(candidate, named=sorted({node.partition("::")[0] for node in nodes}))
-        report, run, laid = await self._run(candidate, context, nodes)
+        context = await read_context(candidate, named=_modules(nodes))
+        told = await self._told_by_suite(candidate, context, nodes) or await self._told_with_pending(candidate, context, nodes)
+        report, seed, laid = told or await self._run(candidate, context, nodes)
         findings = node_findings(report, nodes, self._how.limit_s)
         additions = "".join(f", {key}={value}" for key, value in sorted(self._how.env.items()))
-        said = [f"`pytest {' '.join(nodes)}` with PYTHONHASHSEED={run.seed}{additions}"]
+        said = [f"`pytest {' '.join(nodes)}` with PYTHONHASHSEED={seed}{additions}"]
         if laid:
             said.append(f"restored to the base before the run: {', '.join(laid[:10])}")
         if findings:
@@ -139,8 +143,8 @@ class PytestNodes(CandidateValidator):
 
     async def _run(
         self, candidate: Candidate, context: JudgingContext, nodes: Sequence[str], *, turned: Mapping[str, str] | None = None
-    ) -> tuple[SessionReport, PytestRun, tuple[str, ...]]:
-        """Return the outcomes of nodes, the options they were run with, and the files that were restored for that.
+    ) -> _Told:
+        """Return the outcomes of nodes.
 
         Args:
             turned: source of test modules that replace those of the base.
@@ -151,7 +155,50 @@ class PytestNodes(CandidateValidator):
             for path, source in (turned or {}).items():
                 await trio.Path(root / path).write_text(source, encoding="utf-8")
             run = await run_of(candidate, context, root, nodes, self._how)
-            return await run_pytest(root, run), run, laid
+            return await run_pytest(root, run), run.seed, laid
+
+    async def _told_by_suite(self, candidate: Candidate, context: JudgingContext, nodes: Sequence[str]) -> _Told | None:
+        """Return the outcomes of nodes from a run of the whole suite, which is needed anyway; None if they are run alone.
+
+        The suite must treat the nodes' files as a run of their own does: as files that judge, with the same configuration.
+        """
+        if self._suite is None or candidate.confirmation != 1 or candidate.commit == candidate.base:
+            return None
+        plain = await read_context(candidate)
+        if plain.config != context.config or not all(plain.side.covers(node.partition("::")[0]) for node in nodes):
+            return None
+        run = await self._suite.judge_if_short(candidate, self._how.limit_s)
+        if run is None or not run.results.whole or not _answers(run.results.last, nodes):
+            return None
+        return evolve(run.results.last, broken=(), bent=tuple(run.results.bent)), run.seed, run.laid
+
+    async def _told_with_pending(self, candidate: Candidate, context: JudgingContext, nodes: Sequence[str]) -> _Told | None:
+        """Return the outcomes of nodes from a session with those of the other features that pass now; None without these.
+
+        Its other outcomes are kept: once the commit is merged, these features are asked about.
+        """
+        if self._suite is None or candidate.confirmation <= _ALONE or candidate.commit == candidate.base:
+            return None
+        passing = self._surveys.passing_pending(await self._suite.known(candidate.checkouts, candidate.commit))
+        asked = tuple(dict.fromkeys((*nodes, *passing)))
+        wider = await read_context(candidate, named=_modules(asked))
+        if asked == tuple(nodes) or wider.config != context.config:
+            return None
+        told = report, _, laid = await self._run(candidate, wider, asked)
+        if not report.ended or report.broken or not _answers(report, nodes):
+            return None
+        if not laid and not report.bent:
+            tree = await candidate.checkouts.tree_of(candidate.commit)
+            self._surveys.keep(tree, candidate.confirmation, report.nodes)
+        return told
+
+    async def _failing_in_suite(self, candidate: Candidate, nodes: Sequence[str]) -> list[str]:
+        """Return how tests of the nodes failed in the run of the suite at this commit; empty if one did not run there."""
+        if self._suite is None:
+            return []
+        known = await self._suite.known(candidate.checkouts, candidate.commit)
+        found = [answering(known, node) for node in nodes]
+        return [_failure(each) for of_node in found for each in of_node if not each.passed] if all(found) else []
 
     async def _passing_in_survey(self, candidate: Candidate, nodes: Sequence[str]) -> int:
         """Return how many tests of the nodes passed in a run for all features at this commit; 0 if they have to run alone."""
@@ -162,7 +209,7 @@ class PytestNodes(CandidateValidator):
                 return count_passing(first, nodes)
 
         async def run(asked: Sequence[str]) -> Results:
-            context = await read_context(candidate, named=sorted({node.partition("::")[0] for node in asked}))
+            context = await read_context(candidate, named=_modules(asked))
             async with candidate.checkouts.at(candidate.commit) as root:
                 await drop_compiled(root, context.files)
                 return await run_to_end(root, await run_of(candidate, context, root, asked, self._how), go_on=_is_uncut)
@@ -187,6 +234,21 @@ class PytestNodes(CandidateValidator):
         return left
 
 
+def _modules(nodes: Iterable[str]) -> list[str]:
+    """Return the files of nodes."""
+    return sorted({node.partition("::")[0] for node in nodes})
+
+
+def _answers(report: SessionReport, nodes: Sequence[str]) -> bool:
+    """Return whether a session of more tests than these nodes has run all of theirs."""
+    has_all = not report.broken or all("::" in node for node in nodes)
+    return has_all and all(answering(report.nodes, node) for node in nodes)
+
+
+def _failure(node: NodeReport) -> str:
+    return f"{node.id}: {node.outcome}\n{node.text[-_TEXT:]}".rstrip()
+
+
 def _is_uncut(results: Results) -> bool:
     return all(node.outcome != CUT_SHORT for node in results.nodes.values())
 
@@ -199,63 +261,8 @@ def node_findings(report: SessionReport, nodes: Iterable[str], limit_s: float) -
         found = answering(report.nodes, node)
         if not found and not report.broken:
             findings.append(f"{node}: did not run")
-        findings += [f"{each.id}: {each.outcome}\n{each.text[-_TEXT:]}".rstrip() for each in found if not each.passed]
+        findings += [_failure(each) for each in found if not each.passed]
     if not report.ended:
         ended = f"killed after {limit_s:g} s" if report.code is None else f"the process ended with code {report.code}"
         findings.append(f"{ended} before the last test was reported: the program must not end the process that runs its tests")
     return findings
-
-
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
-_CAUGHT = (ast.With, ast.AsyncWith, ast.Try, ast.TryStar)
-"""Statements in which a test may expect an assertion to fail."""
-_FAILURES = "(Exception, __import__('pytest').fail.Exception)"
-_FAIL_WITHIN = "raise SystemExit('all was as expected')"
-"""An exception of a kind that none of these statements expects."""
-_FAIL = "__import__('pytest').fail('all was as expected')"
-
-
-def turn_round(source: str, names: Iterable[str]) -> tuple[str, frozenset[str]]:
-    """Return a test module with some tests inverted, and which ones.
-
-    Args:
-        names: `test_a` or `TestB::test_a`; tests not defined in this module, such as inherited ones, stay unchanged.
-    """
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return source, frozenset()
-    wanted = frozenset(names)
-    turned: set[str] = set()
-    _walk(tree.body, "", wanted, turned)
-    return (ast.unparse(tree), frozenset(turned)) if turned else (source, frozenset())
-
-
-def _walk(body: list[ast.stmt], where: str, wanted: frozenset[str], turned: set[str]) -> None:
-    for node in body:
-        if isinstance(node, ast.ClassDef):
-            _walk(node.body, f"{where}{node.name}::", wanted, turned)
-        elif isinstance(node, _Function) and f"{where}{node.name}" in wanted:
-            caught = ast.ExceptHandler(ast.parse(_FAILURES, mode="eval").body, None, [ast.Return()])
-            inside: list[ast.stmt] = [_Turned().visit(part) for part in node.body]
-            node.body = [ast.Try(inside, [caught], [], []), *ast.parse(_FAIL).body]
-            ast.fix_missing_locations(node)
-            turned.add(f"{where}{node.name}")
-
-
-class _Turned(ast.NodeTransformer):
-    _depth = 0
-    """Number of enclosing statements in which a failing assertion may be expected."""
-
-    def visit(self, node: ast.AST) -> Any:
-        if isinstance(node, _Function | ast.ClassDef | ast.Lambda):
-            return node
-        if isinstance(node, ast.Return):
-            return ast.parse(_FAIL_WITHIN).body[0]
-        if isinstance(node, ast.Assert) and not self._depth:
-            return ast.If(ast.UnaryOp(ast.Not(), node.test), [ast.Return()], [])
-        inside = isinstance(node, _CAUGHT)
-        self._depth += inside
-        self.generic_visit(node)
-        self._depth -= inside
-        return node

@@ -4,23 +4,41 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from typing import TypeVar
 
 import trio
-from attrs import evolve
+from attrs import evolve, frozen
 
-from harnesses.coding.candidate import Candidate
+from harnesses.coding.candidate import Candidate, Checkouts
 from harnesses.coding.validators.candidate_validator import CandidateValidator, list_findings
 from harnesses.coding.validators.environment import drop_compiled, lay_over
-from harnesses.coding.validators.judging_context import read_context
+from harnesses.coding.validators.judging_context import JudgingContext, read_context
 from harnesses.coding.validators.pytest_process import MAX_SESSIONS, PytestRun, Results, run_of, run_to_end
 from harnesses.coding.validators.pytest_report import CUT_SHORT, NodeReport
 from harnesses.features.errors import InvalidRequest, NotReady
 from harnesses.features.feature import Feature
 
+KeyT = TypeVar("KeyT")
+ValueT = TypeVar("ValueT")
 _TEXT = 1_000
 _ASKED_AGAIN = 2
 _MOST_ASKED_AGAIN = 200
 _MOST_KNOWN = 8
+_SHORT_S = 5.0
+"""Seconds of a suite that costs about as much as the start of pytest, so that a run of it replaces one of a few tests."""
+
+
+@frozen
+class SuiteRun:
+    """A run of the suite on a commit that is judged."""
+
+    results: Results
+    laid: tuple[str, ...]
+    """Files that were restored to the base for it."""
+    context: JudgingContext
+    seed: int
+    """Python's hash seed."""
 
 
 class SuiteKept(CandidateValidator):
@@ -50,6 +68,8 @@ class SuiteKept(CandidateValidator):
         self._how = PytestRun(python=python, limit_s=limit_s, env=dict(env or {}))
         self._known: dict[str, Results] = {}
         """Results of the last runs, by tree."""
+        self._judged: dict[tuple[str, str], SuiteRun] = {}
+        """Runs on commits that are being judged, by commit and base."""
         self._running = trio.Lock()
 
     def __repr__(self) -> str:
@@ -77,9 +97,13 @@ class SuiteKept(CandidateValidator):
         if candidate.confirmation > 1:
             return True, "the suite is run only at the first confirmation"
         kept = await self._kept(candidate)
+        run = self._judged.pop((candidate.commit, candidate.base), None)
         if not kept:
+            if run is not None and not run.laid:
+                self.know(tree, run.results)
             return True, "no test passed at the base, so there is none to compare"
-        after, laid = await self._run(candidate, go_on=lambda results: not _cut(results, kept))
+        run = run or await self._run_commit(candidate, kept)
+        after = run.results
         if after.bent:
             return False, list_findings(list(after.bent))
         broken = [id for id in kept if not after.passed(id)]
@@ -88,16 +112,43 @@ class SuiteKept(CandidateValidator):
         noted = f"; unsteady at the base, so ignored: {', '.join(sorted(unsteady))}" if unsteady else ""
         if broken:
             return False, list_findings(_findings(after, broken, self._how.limit_s)) + noted
-        if not laid:
+        if not run.laid:
             self._remember(tree, after)
         return True, f"{len(kept)} tests passed at the base and still pass, in {after.duration_s:.1f} s{noted}"
+
+    async def judge_if_short(self, candidate: Candidate, limit_s: float) -> SuiteRun | None:
+        """Run the suite on a commit, and keep the run for `find`; None if the suite is long, or was not run at the base.
+
+        Args:
+            limit_s: maximum seconds, if it is less than the suite's own; a run that was cut off is not kept.
+        """
+        before = self._known.get(await candidate.checkouts.tree_of(candidate.base))
+        if before is None or not before.whole or before.bent or before.duration_s > _SHORT_S:
+            return None
+        run = await self._run_commit(candidate, tuple(filter(before.passed, before.nodes)), limit_s)
+        if run.results.whole:
+            _keep(self._judged, (candidate.commit, candidate.base), run)
+        return run
+
+    async def known(self, checkouts: Checkouts, commit: str) -> Mapping[str, NodeReport]:
+        """Return the outcomes of a whole run of the suite on the files of a commit; empty if there was none."""
+        found = self._known.get(await checkouts.tree_of(commit))
+        return {} if found is None or found.bent or not found.whole else found.nodes
+
+    def know(self, tree: str, results: Results) -> None:
+        """Take a run of the suite on files that are not judged, which somebody else has made with the same interpreter."""
+        if results.whole and not results.bent:
+            self._remember(tree, results)
+
+    async def _run_commit(self, candidate: Candidate, kept: Sequence[str], limit_s: float = inf) -> SuiteRun:
+        return await self._run(candidate, go_on=lambda results: not _cut(results, kept), limit_s=limit_s)
 
     async def _kept(self, candidate: Candidate) -> tuple[str, ...]:
         """Return the tests that pass at the base."""
         async with self._running:
             tree = await candidate.checkouts.tree_of(candidate.base)
             if tree not in self._known:
-                found, _ = await self._run(evolve(candidate, commit=candidate.base, confirmation=1))
+                found = (await self._run(evolve(candidate, commit=candidate.base, confirmation=1))).results
                 if not found.whole:
                     raise NotReady(
                         f"the suite cannot be run at the base {candidate.base}: expected it to end within at most "
@@ -113,14 +164,10 @@ class SuiteKept(CandidateValidator):
             NotReady: the suite does not run to its end there.
         """
         await self._kept(candidate)
-        known = self._known[await candidate.checkouts.tree_of(candidate.base)]
-        return {} if known.bent or not known.whole else known.nodes
+        return await self.known(candidate.checkouts, candidate.base)
 
     def _remember(self, tree: str, results: Results) -> None:
-        self._known.pop(tree, None)
-        while len(self._known) >= _MOST_KNOWN:
-            del self._known[next(iter(self._known))]
-        self._known[tree] = results
+        _keep(self._known, tree, results)
 
     async def _unsteady(self, candidate: Candidate, broken: Sequence[str]) -> set[str]:
         """Return those of the tests that do not always pass at the base."""
@@ -129,10 +176,10 @@ class SuiteKept(CandidateValidator):
         at_base = evolve(candidate, commit=candidate.base)
         found: set[str] = set()
         for repeat in range(1, _ASKED_AGAIN + 1):
-            again, _ = await self._run(at_base, broken, repeat)
+            again = (await self._run(at_base, broken, repeat)).results
             if not again.order:
                 # Unstable ids (built from addresses) are not found again: pytest then runs nothing at all.
-                again, _ = await self._run(at_base, sorted({id.partition("::")[0] for id in broken}), repeat)
+                again = (await self._run(at_base, sorted({id.partition("::")[0] for id in broken}), repeat)).results
             found |= {id for id in broken if (again.whole or id in again.nodes) and not again.passed(id)}
         return found
 
@@ -143,14 +190,24 @@ class SuiteKept(CandidateValidator):
         repeat: int = 0,
         *,
         go_on: Callable[[Results], bool] = lambda _: True,
-    ) -> tuple[Results, tuple[str, ...]]:
-        """Return the outcomes of tests at a commit, and which of its files were restored to the base for that."""
+        limit_s: float = inf,
+    ) -> SuiteRun:
+        """Return the outcomes of tests at a commit, with the tests of the base."""
         context = await read_context(candidate)
         async with candidate.checkouts.at(candidate.commit) as root:
             laid = await lay_over(root, candidate, context.changes, context.judges)
             await drop_compiled(root, context.files)
-            run = await run_of(candidate, context, root, nodes, self._how, repeat)
-            return await run_to_end(root, run, go_on=go_on), laid
+            how = evolve(self._how, limit_s=min(limit_s, self._how.limit_s))
+            run = await run_of(candidate, context, root, nodes, how, repeat)
+            return SuiteRun(await run_to_end(root, run, go_on=go_on), laid, context, run.seed)
+
+
+def _keep(known: dict[KeyT, ValueT], key: KeyT, value: ValueT) -> None:
+    """Add the newest of at most `_MOST_KNOWN` values."""
+    known.pop(key, None)
+    while len(known) >= _MOST_KNOWN:
+        del known[next(iter(known))]
+    known[key] = value
 
 
 def _cut(results: Results, kept: Sequence[str]) -> bool:

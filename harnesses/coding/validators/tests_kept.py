@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from attrs import frozen
 
-from harnesses.coding.candidate import LINK, SUBMODULE, Candidate, Change, leads_out
+from harnesses.coding.candidate import LINK, SUBMODULE, Candidate, Change, Checkouts, leads_out
 from harnesses.coding.validators.candidate_validator import CandidateValidator, list_findings
 from harnesses.coding.validators.cheating_signs import signs, signs_in_tests
 from harnesses.coding.validators.judging_context import (
@@ -49,6 +49,8 @@ class TestsKept(CandidateValidator):
 
     def __init__(self, *, allow: Iterable[str] = ()) -> None:
         self._allow = tuple([allow] if isinstance(allow, str) else allow)
+        self._known: tuple[Checkouts, str, str, tuple[bool, str]] | None = None
+        """The last answer, with what it is about: confirmations ask about the same files."""
 
     def __repr__(self) -> str:
         return "TestsKept()"
@@ -60,6 +62,14 @@ class TestsKept(CandidateValidator):
 
     async def find(self, feature: Feature, candidate: Candidate) -> tuple[bool, str]:
         """Check every path that the commit changes."""
+        base, commit, checkouts = candidate.base, candidate.commit, candidate.checkouts
+        if base == commit:
+            return True, "no file differs from the base, so every test is unchanged"
+        if self._known is None or self._known[:3] != (checkouts, base, commit):
+            self._known = checkouts, base, commit, await self._look(candidate)
+        return self._known[3]
+
+    async def _look(self, candidate: Candidate) -> tuple[bool, str]:
         context = await read_context(candidate)
         looked_at = [
             change for change in context.changes if not any(fnmatchcase(change.path, allowed) for allowed in self._allow)

@@ -117,7 +117,7 @@ class CommitJudging:
         """Ask the validator before the agent; once for each feature and commit."""
         if self.seen_to_fail.get(feature.id, ("", ""))[0] == base:
             return False
-        seen = await self.judge_at(feature, base, None)
+        seen = await self._ask(feature, evolve(self._at(base, None), before_work=True))
         if not seen.passed:
             self.seen_to_fail[feature.id] = base, seen.evidence
         return seen.passed
@@ -129,9 +129,10 @@ class CommitJudging:
 
     async def judge_at(self, feature: Feature, commit: str, result: TurnResult | None) -> Verdict:
         """Return the verdict on a feature at a commit that contains all accepted work."""
-        return await self._ask(
-            feature, Candidate(commit=commit, base=commit, checkouts=self.repositories.judge, result=result)
-        )
+        return await self._ask(feature, self._at(commit, result))
+
+    def _at(self, commit: str, result: TurnResult | None) -> Candidate:
+        return Candidate(commit=commit, base=commit, checkouts=self.repositories.judge, result=result)
 
     async def judge_blocked(self, feature: Feature, commit: str, standing: Standing) -> Verdict:
         """Return the verdict on a blocked feature at a commit that contains all accepted work: as strict as an acceptance.

@@ -176,6 +176,7 @@ class RepositoryWorkplace(Workplace):
             return list(known.values())
         if not isinstance(source, FailingTests):
             return found
+        source.listed_at(await self._repositories.judge.tree_of(commit))
         # A feature's description has the original failure of its test; a changed failure does not make it another feature.
         return [known.get(feature.id, feature) for feature in found]
 
@@ -233,7 +234,7 @@ class RepositoryWorkplace(Workplace):
         return evolve(result, before=now.judging.failure_at(assignment.feature, base))
 
     async def diff(self, result: TurnResult) -> str:
-        if result.base is None or result.commit is None:
+        if result.base is None or result.commit is None or result.base == result.commit:
             return ""
         try:
             return await self._repositories.judge.diff(result.base, result.commit)

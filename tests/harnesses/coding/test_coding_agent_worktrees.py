@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 import trio
 
 from harnesses.coding.agent_worktrees import AgentWorktrees, Worktree
+from harnesses.coding.git import GitError
 from harnesses.coding.judge_repository import JudgeRepository, Uncommittable
 from tests.harnesses.coding.git_repositories import ENV, fingerprint, git, judging, make_repository
 
@@ -353,3 +355,22 @@ async def test_a_commit_is_asked_about_once_and_its_name_alone_counts(place: Pla
     assert set(listed[1:-1]) == {(".gitignore", "a.txt", "new.txt", "sub/b.txt")}
     assert await place.judge.changes(commits[0], commits[0]) == ()
     assert {await place.judge.tree_of(commit) for commit in commits} == {tree}
+
+
+async def test_a_file_is_read_once_and_never_with_other_bytes_than_its_name_says(place: Place) -> None:
+    read = place.judge.read
+    assert await read(place.base, "a.txt") == await read(place.base, "a.txt") is not None
+    assert [await read(place.base, path) for path in ("sub", "none.txt")] == [None, None]
+    worktree = await place.workshop.open("try", place.base, "harness/x/1")
+    (worktree.path / "new.txt").write_text("new")
+    tree = await place.judge.snapshot(worktree.path, worktree.index, place.base)
+    commit = await place.judge.commit(tree, place.base, message="new")
+    name = git(place.judge.git.directory, "rev-parse", f"{commit}:new.txt")
+    forged = place.judge.git.directory / "objects" / name[:2] / name[2:]
+    forged.chmod(0o644)
+    forged.write_bytes(zlib.compress(b"blob 7\0exit 0\n"))
+
+    with pytest.raises(GitError, match="do not match their names"):
+        await read(commit, "new.txt")
+
+    assert not place.judge.git.directory.exists()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harnesses.coding.validators.pytest_nodes import turn_round
+from harnesses.coding.validators.inverted_tests import turn_round
 
 SOURCE = """
 def test_it():
