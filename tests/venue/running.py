@@ -24,6 +24,12 @@ KEY, SECRET = "key", "secret"
 _LONGEST_S = 60.0
 
 
+def urls_of(url: str) -> dict[str, dict[str, Any]]:
+    """Return what to set in ccxt's `urls` for the venue at an address, in Binance's dialect."""
+    socket = {"ws": {"spot": f"{url.replace('http', 'ws')}/stream/ws"}}
+    return {"api": {"public": f"{url}/api/v3", "private": f"{url}/api/v3"} | socket}
+
+
 class RunningVenue:
     """A venue that runs until it is closed.
 
@@ -68,8 +74,7 @@ class RunningVenue:
     @property
     def urls(self) -> dict[str, dict[str, Any]]:
         """What to set in ccxt's `urls`."""
-        socket = {"ws": {"spot": f"{self.url.replace('http', 'ws')}/stream/ws"}}
-        return {"api": {"public": f"{self.url}/api/v3", "private": f"{self.url}/api/v3"} | socket}
+        return urls_of(self.url)
 
     def control(self, verb: str, body: object = None, **options: object) -> Any:
         """Use a control endpoint; wait for it, if the venue is restarting."""

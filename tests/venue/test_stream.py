@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from harnesses.trading.exchange.bar_stream import BarStream
 from harnesses.trading.exchange.ccxt_client import CcxtOptions
 from harnesses.trading.exchange.ccxt_feed import CcxtFeed
 from harnesses.trading.market.bars import MarketSlice
+from harnesses.trading.market.feed_conformance import check_feed
 
 from .following import following
 from .ordering import BTC, ETH
@@ -217,3 +219,17 @@ async def test_leaving_closes_the_socket_and_ends_the_thread(venue: RunningVenue
     await followed.until(lambda: not venue.control("stream")["listeners"], "the socket is closed", within_s=1.0)
     await followed.until(lambda: threading.active_count() <= before + 1, "the thread has ended", within_s=1.0)
     assert not feed.is_streaming
+
+
+async def test_with_a_stream_it_keeps_the_laws_of_feeds(options: CcxtOptions) -> None:
+    start = minutes_ago(12)
+    with ExitStack() as stack:
+
+        def make() -> CcxtFeed:
+            feed = feed_at(options, start=start)
+            stack.enter_context(feed.listen())
+            return feed
+
+        slices = await check_feed(make, slices=10)
+
+    assert len(slices) == 10

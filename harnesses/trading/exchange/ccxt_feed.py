@@ -152,6 +152,8 @@ class CcxtFeed:
         return _to_time(int(self._client.now_ms()))
 
     async def _next(self, after: datetime | None) -> MarketSlice | None:
+        if self._is_starting:
+            self._count_question()
         await self._client.get_ready()
         if unknown := [symbol for symbol in self.symbols if symbol not in self._client.markets]:
             raise HarnessMisuse(f"ccxt:{self._client.exchange} has no market {unknown[0]!r}: expected one such as 'BTC/USDT'")
@@ -174,7 +176,7 @@ class CcxtFeed:
                 for symbol in self.symbols:
                     await self._fetch(symbol, first_ms, now_ms)
                 found_ms = self._settled(first_ms, now_ms)
-            self._asked = self._asked[0] + 1, trio.current_time()
+            self._count_question()
         if found_ms is None:
             return None
         bars = {symbol: series[found_ms] for symbol, series in self._bars.items() if found_ms in series}
@@ -189,7 +191,7 @@ class CcxtFeed:
 
     def _start(self) -> None:
         """Start the stream, now that the markets are known."""
-        if self._listening and self._stream is None:
+        if self._is_starting:
             self._stream = BarStream(
                 f"ccxt:{self._client.exchange}",
                 self._client.make_stream,
@@ -201,9 +203,16 @@ class CcxtFeed:
             )
             self._stream.start()
 
+    @property
+    def _is_starting(self) -> bool:
+        return self._listening and self._stream is None
+
     def _wake(self) -> None:
         self._news.set()
         self._news = trio.Event()
+
+    def _count_question(self) -> None:
+        self._asked = self._asked[0] + 1, trio.current_time()
 
     def _want(self, start_ms: int) -> None:
         if start_ms != self._wanted_ms:
@@ -222,9 +231,12 @@ class CcxtFeed:
         return any(start_ms >= self._wanted_ms + self._period_ms for start_ms in begun.values())
 
     def _pause_s(self) -> float:
-        """Return the seconds until the wanted bar is to be asked for; infinite if the stream has not said so."""
+        """Return the seconds until the wanted bar is to be asked for; infinite if the stream has not said so.
+
+        A harness that starts again would wait for its next tick, so that the first bar is asked for at once, too.
+        """
         times, last_s = self._asked
-        if not self._is_over():
+        if not self._is_over() and not self._is_starting:
             return inf
         return last_s + _AGAIN_S[min(times, len(_AGAIN_S)) - 1] - trio.current_time() if times else 0.0
 
