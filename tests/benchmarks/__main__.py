@@ -21,6 +21,7 @@ from tests.benchmarks.questions import questions
 from tests.benchmarks.redaction import redaction
 from tests.benchmarks.servers import postgres, seals, status
 from tests.benchmarks.sharing import workers
+from tests.benchmarks.streaming import streaming
 from tests.benchmarks.trading_speed import trading
 from tests.benchmarks.travel import travel
 from tests.benchmarks.watching import watching
@@ -41,6 +42,7 @@ MEASURES = {
     "redaction": redaction,
     "seals": seals(),
     "status": status,
+    "streaming": streaming,
     "trading": trading,
     "travel": travel,
     "watching": watching,

@@ -33,14 +33,19 @@ async def wait_and_see(run: AgentRun[TradingState, Market]) -> Sequence[Order]:
     return []
 
 
+def quiet_strategy() -> Strategy:
+    """Return a strategy that orders nothing."""
+    agent: Any = Agent(wait_and_see)
+    return Strategy(agent)
+
+
 def make(url: str, start: datetime, slices: int, venue: Path) -> TradingHarness:
     """Return a harness that is asked twice an hour: each new bar comes with the stream, or not in time."""
     options = evolve(reach(url, 4), urls=urls_of(url), timeout_s=2.0)
     feed = Ending("binance", [BTC, ETH], options=options, start=start, stream=True)
     feed.last = start.replace(second=0, microsecond=0) + timedelta(minutes=slices)
-    strategy: Any = Strategy(Agent(wait_and_see))
     broker = PaperBroker(Decimal(10_000), path=venue)
-    return TradingHarness(feed, broker, strategy, limits=Limits(max_age_s=86_400.0), period_s=1800.0)
+    return TradingHarness(feed, broker, quiet_strategy(), limits=Limits(max_age_s=86_400.0), period_s=1800.0)
 
 
 async def live(store: Path, harness: TradingHarness) -> None:

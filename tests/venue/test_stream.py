@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import trio
 from attrs import evolve, field, frozen
 
 from harnesses.trading.exchange import bar_stream, ccxt_client
@@ -233,3 +234,37 @@ async def test_with_a_stream_it_keeps_the_laws_of_feeds(options: CcxtOptions) ->
         slices = await check_feed(make, slices=10)
 
     assert len(slices) == 10
+
+
+async def test_an_exchange_without_a_stream_is_polled_and_it_is_said_once() -> None:
+    feed = CcxtFeed("coinbase", [BTC], stream=True)
+
+    with feed.listen():
+        assert feed.take_lines() == ["ccxt:coinbase has no stream of bars (watchOHLCV): they are polled"]
+        assert feed.take_lines() == []
+        assert not feed.is_streaming
+
+
+async def test_rest_that_is_behind_the_stream_is_asked_again(venue: RunningVenue, options: CcxtOptions) -> None:
+    async with following(feed_at(options, start=minutes_ago(2)), period_s=60.0) as followed:
+        await followed.until(lambda: followed.feed.is_streaming and len(followed.slices) >= 1, "it begins")
+        count = len(followed.slices)
+        venue.control("lag", ms=120_000)
+        venue.control("clock", jump_s=60)
+        await followed.until(lambda: followed.woken >= 3, "it is asked again")
+        assert len(followed.slices) == count
+        venue.control("lag", ms=0)
+        await followed.until_slices(count + 1)
+
+
+async def test_a_stream_that_lies_about_the_next_bar_is_no_reason_to_ask_without_end(
+    venue: RunningVenue, options: CcxtOptions
+) -> None:
+    async with following(feed_at(options, start=minutes_ago(2)), period_s=60.0) as followed:
+        await followed.until(lambda: followed.feed.is_streaming and len(followed.slices) >= 1, "it begins")
+        slices, woken = len(followed.slices), followed.woken
+        say_bar("BTCUSDT", 1, times=200)(venue)
+        await trio.sleep(1.0)
+
+        assert 1 <= followed.woken - woken <= 5
+        assert len(followed.slices) <= slices + 1, "nothing is given before it is over"
