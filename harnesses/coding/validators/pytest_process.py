@@ -53,6 +53,8 @@ class PytestRun:
     """Its pytest settings."""
     preload: tuple[str, ...] = ()
     """Modules of other packages to load first, before the worktree can shadow them."""
+    own: tuple[str, ...] = ()
+    """The repository's top-level modules at the base: an installed copy that a plugin has loaded is not what is tested."""
     watched: tuple[str, ...] = ()
     """Files of the worktree that must not inspect the stack or write elsewhere."""
     tests: tuple[str, ...] = ()
@@ -101,6 +103,7 @@ async def run_of(
         config=context.config,
         settings=context.settings,
         preload=tuple(sorted(names - own_names(context.files))),
+        own=tuple(sorted(top_names(context.files) - _RUNNERS)),
         watched=context.product,
         tests=tuple(path for path in context.files if context.side.covers(path) and not is_left_behind(path)),
         test_names=tuple(sorted(used)),
@@ -150,6 +153,7 @@ def _settings(root: Path, run: PytestRun, around: Environment, report: Path, key
         # A plugin of the project that is named on the command line is loaded before it could be checked.
         "early_path": "-p" in str(run.settings.get("addopts", "")).replace("'", " ").replace('"', " ").split(),
         "preload": list(run.preload),
+        "own": list(run.own),
         "watched": list(run.watched),
         "tests": list(run.tests),
         "test_names": list(run.test_names),
@@ -271,6 +275,17 @@ def names_of(root: Path, paths: Iterable[str]) -> tuple[set[str], set[str]]:
         imported |= imported_names(source)
         used |= used_names(source)
     return imported, used
+
+
+_RUNNERS = frozenset({"pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", *sys.stdlib_module_names})
+"""What pytest itself uses."""
+
+
+def top_names(files: Iterable[str]) -> set[str]:
+    """Return the names of the modules and packages in the root of a repository, and in its `src`."""
+    parts = [PurePosixPath(path).parts for path in files if path.endswith(".py")]
+    below = [path[1:] if path[0] == "src" and len(path) > 1 else path for path in parts]
+    return {path[0].partition(".")[0] for path in below if len(path) == 1 or path[1] == "__init__.py"}
 
 
 def own_names(files: Iterable[str]) -> set[str]:

@@ -245,3 +245,22 @@ async def test_validators_compose_and_the_cheapest_is_asked_first(repository: Re
 
 def test_the_command_line_of_a_session_does_not_tell_that_a_test_is_run() -> None:
     assert "test" not in f"{pytest_process._PLUGIN.parent.name}/{pytest_process._PLUGIN.name}"
+
+
+async def test_the_package_of_the_repository_is_tested_and_not_a_copy_that_a_plugin_of_pytest_has_loaded(
+    tmp_path: Path,
+) -> None:
+    tests = "import sniffio\nfrom sniffio import answer\n\n\ndef test_answer():\n    assert answer.value() == 7\n"
+    package = {"sniffio/__init__.py": "", "sniffio/answer.py": "def value():\n    return 0\n"}
+    repository = await repository_in(tmp_path, {**package, "tests/test_answer.py": tests})
+    feature = Feature("answer", "It is right.", steps=("tests/test_answer.py::test_answer",))
+    right = await repository.commit({"sniffio/answer.py": "def value():\n    return 7\n"})
+    shadow = await repository.commit({"outcome.py": "", "sniffio/answer.py": "import outcome\n\n\nvalue = outcome.Value\n"})
+    nodes = PytestNodes(env={**ENV, "PYTEST_PLUGINS": "pytest_trio"})
+
+    verdict = await nodes.validate(feature, right)
+    shadowed = await nodes.validate(feature, shadow)
+
+    assert verdict.passed, verdict.evidence
+    assert "outcome.py" not in shadowed.evidence
+    assert "Value" in shadowed.evidence

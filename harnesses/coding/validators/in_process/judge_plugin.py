@@ -225,10 +225,14 @@ def _preload(name: str) -> None:
         importlib.import_module(name)
 
 
-def _extend_path(settings: Dict[str, Any]) -> None:  # noqa: UP006
+def _extend_path(settings: Dict[str, Any], plugins: Any = ()) -> None:  # noqa: UP006
     for place in reversed(settings["path"]):
         if place not in sys.path:
             sys.path.insert(0, place)
+    # Plugins may have loaded an installed copy of what is to be tested. One that is a plugin itself is in use.
+    used = {getattr(plugin, "__name__", type(plugin).__module__).partition(".")[0] for plugin in plugins}
+    for name in [name for name in sys.modules if name.partition(".")[0] in set(settings["own"]) - used]:
+        del sys.modules[name]
     # For Python processes started by the tests.
     os.environ["PYTHONPATH"] = os.pathsep.join([*settings["path"], os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
 
@@ -263,7 +267,7 @@ def _collection(pytest: Any, say: Say, settings: Dict[str, Any], examiner: Optio
         def pytest_load_initial_conftests(self, early_config: Any) -> None:
             os.environ.pop("PYTEST_VERSION", None)
             if not settings["early_path"]:
-                _extend_path(settings)
+                _extend_path(settings, early_config.pluginmanager.get_plugins())
             state["config"] = early_config
             paths = [os.path.splitext(path)[0].split("/") for path in settings["tests"] if path.endswith(".py")]
             helpers = {".".join(parts[at:]) for parts in paths for at in range(len(parts))}
