@@ -146,7 +146,7 @@ class PaperBroker:
             fills: how many fills the harness knows of; more are somebody else's.
         """
         books = self._ledger.books()
-        if self.is_lasting or books.orders or books.fills != fills:
+        if self.is_lasting or books.orders or books.fills != fills or books.is_owing():
             return False
         after = pass_by(books, slices, self.rules) if slices else books
         if after is not None and after is not books:
