@@ -16,7 +16,14 @@ from stat import S_ISLNK, S_ISREG
 
 _FILES = ("config", "config.worktree", "info/attributes", "info/grafts", "objects/info/alternates")
 _HOOKS = "hooks"
+_MODULES = "modules"
+"""Directory of the submodules' repositories, each with hooks and settings of its own."""
+_REPLACED = "refs/replace"
+"""What git shows instead of the commits and files of these names."""
+_PASSED_BY = frozenset({"objects", "logs", "refs", "lfs"})
 _MOST_FILES = 1_000
+_MOST_LOOKED_AT = 20_000
+"""Files in the submodules' repositories, less their objects and refs."""
 _MOST_BYTES = 1_000_000
 """Of one file; of a longer one, its length and the time of its last change count, too."""
 _TOO_MANY = "too many"
@@ -41,22 +48,34 @@ def changed_settings(before: Mapping[str, str], after: Mapping[str, str]) -> lis
 
 def _guarded(directory: Path) -> Iterator[Path]:
     yield from (path for name in _FILES if os.path.lexists(path := directory / name))
-    hooks = directory / _HOOKS
-    if hooks.is_symlink():
-        yield hooks
-    else:
-        yield from _entries(hooks)
+    for name in (_HOOKS, _REPLACED):
+        folder = directory / name
+        if folder.is_symlink():
+            yield folder
+        else:
+            yield from _entries(folder)
+    for number, path in enumerate(_entries(directory / _MODULES, passed_by=_PASSED_BY)):
+        if number == _MOST_LOOKED_AT:
+            yield directory / _MODULES
+            return
+        below = path.relative_to(directory).parts
+        if path.is_symlink() or _HOOKS in below[:-1] or below[-1] in ("config", "config.worktree"):
+            yield path
 
 
-def _entries(root: Path) -> Iterator[Path]:
-    """Yield everything below a folder, reading no more of it than is asked for."""
+def _entries(root: Path, passed_by: frozenset[str] = frozenset()) -> Iterator[Path]:
+    """Yield everything below a folder, reading no more of it than is asked for.
+
+    Args:
+        passed_by: names of folders that are not entered.
+    """
     folders = [root]
     while folders:
         try:
             with os.scandir(folders.pop()) as entries:
                 for entry in entries:
                     yield Path(entry.path)
-                    if entry.is_dir(follow_symlinks=False):
+                    if entry.is_dir(follow_symlinks=False) and entry.name not in passed_by:
                         folders.append(Path(entry.path))
         except OSError:
             continue  # as if it were empty: git cannot read it either

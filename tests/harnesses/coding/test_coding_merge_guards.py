@@ -122,6 +122,26 @@ def test_links_modes_and_removals_of_hooks_are_seen(tmp_path: Path) -> None:
     ]
 
 
+def test_hooks_and_settings_of_submodules_and_replaced_objects_are_watched_too(tmp_path: Path) -> None:
+    module = tmp_path / "modules" / "lib" / "core"
+    for folder in ("hooks", "objects/ab", "refs/heads"):
+        (module / folder).mkdir(parents=True)
+    (module / "config").write_text("[core]\n")
+    before = fingerprint(tmp_path)
+
+    (module / "hooks" / "post-checkout").write_text("evil\n")
+    (module / "config").write_text("[core]\n\tfsmonitor = evil\n")
+    (module / "objects" / "ab" / "new").write_text("an object\n")
+    (tmp_path / "refs" / "replace").mkdir(parents=True)
+    (tmp_path / "refs" / "replace" / "0123").write_text("4567\n")
+
+    assert changed_settings(before, fingerprint(tmp_path)) == [
+        ".git/modules/lib/core/config was changed",
+        ".git/modules/lib/core/hooks/post-checkout was added",
+        ".git/refs/replace/0123 was added",
+    ]
+
+
 def test_pipes_links_and_masses_of_hooks_are_reported_without_being_read(tmp_path: Path) -> None:
     hooks, elsewhere = tmp_path / "hooks", tmp_path / "elsewhere"
     hooks.mkdir()
