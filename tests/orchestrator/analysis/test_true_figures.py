@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -36,6 +34,7 @@ from tests.orchestrator.analysis import killed_run
 from tests.orchestrator.analysis.asked import SOURCES, by_name, rows, unsure
 from tests.orchestrator.analysis.picturing import BEGIN, Diary, traded
 from tests.orchestrator.scripted import Scripted, Steps
+from tests.zygote import run_python
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +42,7 @@ def killed_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three harnesses whose program was killed once, and that went on in the next one."""
     folder = tmp_path_factory.mktemp("killed")
     for again in ((), ("again",)):
-        program = [sys.executable, "-m", killed_run.__name__, str(folder / "run.db"), *again]
-        subprocess.run(program, check=bool(again), cwd=ROOT, timeout=120)
+        run_python("-m", killed_run.__name__, folder / "run.db", *again, check=bool(again), cwd=ROOT, timeout=120)
     (folder / "run.jsonl").rename(folder / "steps.jsonl")
     return folder
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from tests import ROOT
+from tests.zygote import run_python
 
 GIT = ["git", "-c", "user.name=a", "-c", "user.email=a@localhost"]
 
@@ -31,9 +31,9 @@ def prepare(folder: Path) -> None:
 
 def live(folder: Path, *fault: str) -> int:
     """Run the program to its end, or until it is killed; return its exit code."""
-    command = [sys.executable, "-m", "tests.harnesses.agents.tools.coding_child", str(folder), *fault]
+    program = ("-m", "tests.harnesses.agents.tools.coding_child", folder, *fault)
     env = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120, env=env)
+    ended = run_python(*program, cwd=ROOT, capture_output=True, text=True, timeout=120, env=env)
     assert ended.returncode in (0, -signal.SIGKILL), ended.stderr[-3_000:]
     return ended.returncode
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from harnesses.agents.tools.tool import ToolEffect
 from harnesses.agents.tools.working_tree import NoTree, WorkingTree
 from tests import ROOT
 from tests.harnesses.agents.tools.turn_tools import opened
+from tests.zygote import run_python
 
 GIT = ["git", "-c", "user.name=a", "-c", "user.email=a@localhost"]
 
@@ -130,8 +130,8 @@ async def test_files_that_cannot_be_kept_are_logged_and_the_call_is_made(place):
 def live(place: Path, effect: ToolEffect, dies_at: str) -> int:
     folder = place.parent
     words = [folder / "run.db", place, folder / "tree", folder / "world", dies_at, effect.value]
-    command = [sys.executable, "-m", "tests.harnesses.agents.tools.tree_child", *map(str, words)]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    program = ("-m", "tests.harnesses.agents.tools.tree_child", *words)
+    ended = run_python(*program, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert ended.returncode in (0, -signal.SIGKILL), ended.stderr[-3_000:]
     return ended.returncode
 
