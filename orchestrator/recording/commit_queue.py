@@ -64,7 +64,7 @@ class PendingWrite:
         self.row: StepRow | None = None
         self.consumed: tuple[ConsumedRow, ...] = ()
         self.notes: tuple[EffectRow, ...] = ()
-        """Rows recorded together with `row`, and only if it is written."""
+        """Rows recorded together with `row`: attachments only if it is written, effects even if its messages are refused."""
         self.sent: Outgoing | None = None
         """Messages of the step, put into mailboxes only if `row` is written."""
         self.effect: EffectRow | None = None
@@ -201,7 +201,8 @@ def _settle_some(slots: list[PendingWrite], seqs: Sequence[int], committed: Comm
 def refusal_of(slot: PendingWrite, committed: Committed) -> OrchestratorError | None:
     """Return why the only row of a commit was not written; None if it was."""
     row = slot.row or slot.effect
-    if row is None or any(committed.seqs) or any(committed.effects):
+    # A step may be refused although effects that came with it were recorded.
+    if row is None or any(committed.effects if slot.row is None else committed.seqs):
         return None
     return _refusal(row, committed)
 

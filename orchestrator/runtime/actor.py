@@ -341,6 +341,9 @@ class Actor:
             await (self._sent(slot) if is_plain else self._record(slot, row, step, is_seen=is_seen))
         except BaseException as error:
             self._lost = not isinstance(error, _REFUSALS)
+            if not self._lost:
+                # They are on record: only the step was refused.
+                self.effects.noted.clear()
             if row.state is not None:
                 savings.miss()
             raise

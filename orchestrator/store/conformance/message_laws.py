@@ -6,7 +6,7 @@ from attrs import evolve
 
 from orchestrator.codec import decode
 from orchestrator.errors import MailboxFull, UnknownHarness
-from orchestrator.store.conformance.conformance_tools import TIME_US, Laws, attached_row, claim, do, step_row
+from orchestrator.store.conformance.conformance_tools import TIME_US, Laws, attached_row, claim, do, intent_row, step_row
 from orchestrator.store.store_protocol import Claim, Claimed, ConsumedRow, Message, Post, SentRow, Store
 
 laws = Laws()
@@ -114,12 +114,13 @@ def a_step_whose_message_nobody_can_get_is_not_written(store: Store) -> None:
     committed = store.commit(
         [step_row(one, 1), step_row(two, 1)],
         consumed=[ConsumedRow(seq, one.harness, 1)],
-        effects=[attached_row(one, 1, "evidence")],
+        effects=[attached_row(one, 1, "evidence"), intent_row(one, 1, "buy")],
         sent=[_sent(one, 1, post) for post in posts],
     )
 
     assert [seq > 0 for seq in committed.seqs] == [False, True]
-    assert [*committed.effects] == [0]
+    # What has begun is on record, whatever becomes of its step.
+    assert [seq > 0 for seq in committed.effects] == [False, True]
     assert [message.seq for message in store.mailbox("one")] == [seq]
     assert store.mailbox("two") == []
     assert list(committed.refused) == [one.harness]

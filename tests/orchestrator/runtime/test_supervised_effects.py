@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, suppress
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import trio
@@ -17,7 +17,8 @@ from harnesses.effects.effect import Answer, Confirmed, EffectOutcome, NotDone, 
 from harnesses.errors import Refused, UnknownOutcome
 from orchestrator import MemoryStore, Orchestrator, OutcomeKind, OwnershipLost, Restart, SqliteStore, Status, Store, StoreLost
 from orchestrator.errors import OwnedElsewhere
-from orchestrator.store.store_protocol import Settle
+from orchestrator.recording import recorder
+from orchestrator.store.store_protocol import Post, Settle
 from orchestrator.testing import FaultyStore
 from tests.orchestrator.scripted import STEADY, Scripted, Steps, crash, kinds, numbers, poll, to_the_end
 
@@ -150,6 +151,38 @@ async def test_an_effect_in_memory_of_an_attempt_that_fails_is_recorded_with_its
         ("order", "confirmed"),
         ("lost", "confirmed"),
     ]
+
+
+@pytest.mark.parametrize("alone", [0, 10], ids=["in a batch", "in the loop"])
+async def test_a_step_that_is_refused_leaves_its_effects_in_memory_on_record_once(
+    store: Store, alone: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    monkeypatch.setattr(recorder, "_QUICK_S", 60.0)
+    venue, tries = Venue(), count(1)
+
+    class Full(Scripted):
+        mailbox_limit: ClassVar[int | None] = 1
+
+    async def script(harness: Scripted) -> Steps:
+        for number in range(harness.current_step, alone):
+            yield number, None
+        said = await harness.once("order", venue.place, "order", in_memory=True)
+        if next(tries) == 1:
+            await harness.send("full", 1)
+            store.commit([], [Post("full", "elsewhere", 0, "2")])
+        yield "order", said
+
+    async with to_the_end(store) as (orchestrator, _):
+        full = orchestrator.start(Full(poll, until=1), name="full")
+        full.pause()
+        await trio.sleep(1)
+        await orchestrator.start(Scripted(script, until=alone + 1), name="a").wait()
+        full.resume()
+
+    assert venue.orders == Counter({"order": 1})
+    steps = ["step"] * alone
+    marks = ["intent", "outcome"]
+    assert kinds(store, "a") == ["started", *steps, *marks, "failed", "restarting", "started", "step", "completed"]
 
 
 # what is on record
