@@ -27,6 +27,11 @@ _REFUSED = re.compile(
     r"|returned error: 40[0134]|repository .{0,300}not found|host key verification failed|not authorized",
     re.IGNORECASE,
 )
+_AWAY = re.compile(
+    r"could not resolve|no such host|name resolution|network is (?:unreachable|down)|error connecting to|tls handshake timeout"
+    r"|connection (?:refused|reset|timed out)|i/o timeout|bad gateway|service unavailable|gateway time-?out|\bHTTP 50[234]\b",
+    re.IGNORECASE,
+)
 _LONGEST_PAUSE_S = 60.0
 _OPTIONS = ("protocol.https.allow=always", "protocol.http.allow=always", "protocol.ssh.allow=always", "push.followTags=false")
 
@@ -38,6 +43,11 @@ class RemoteUnreachable(MemoryFailed):
 def is_refusal(said: str) -> bool:
     """Return whether git wrote that signing in failed or the repository is not there: waiting does not help then."""
     return _REFUSED.search(said) is not None
+
+
+def is_outage(said: str) -> bool:
+    """Return whether a host's command wrote that the network or the host is down: waiting may help then."""
+    return _AWAY.search(said) is not None
 
 
 def pause_s(failed: int) -> float:

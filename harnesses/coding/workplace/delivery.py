@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TypeVar
 
 import trio
 from attrs import evolve, field, frozen
 
 from harnesses.coding.pull_request import PullRequest, filled
 from harnesses.coding.pull_request_text import pull_request_text
-from harnesses.coding.remotes import Remote, RemoteUnreachable, find_remote, pause_s
+from harnesses.coding.remotes import Remote, RemoteUnreachable, find_remote, is_outage, pause_s
 from harnesses.coding.repositories import Repositories
 from harnesses.diagnostics.program_log import get_logger
 from harnesses.effects.effect import Confirmed, NotDone
@@ -30,6 +32,7 @@ from harnesses.features.loop.feature_workplace import Once, Pause, Settle
 from harnesses.features.loop.startup_checks import check_agreed
 from harnesses.processes.bounded_command import Ran, run_bounded
 
+AnswerT = TypeVar("AnswerT")
 REMOTE = "pull_request_remote"
 """Key in the manifest's metadata: the fingerprint of the remote when the work began."""
 BODY, TITLE = "PULL_REQUEST.md", "PULL_REQUEST.title"
@@ -85,7 +88,7 @@ class Delivery:
             )
         before, branch, remote = state.proposal, self.repositories.into, self.remote.name
         last = None if before is None else before.commit
-        await self._push_when_reached(once, settle, pause, (commit, branch, remote, last))
+        await self._when_reached(pause, partial(self._push_once, once, settle, (commit, branch, remote, last)))
         text = pull_request_text(self.repositories.name, state, self.asked.title, self.confirmations)
         folder = self.repositories.workspace.root
         await trio.to_thread.run_sync(write_all, folder, {BODY: text.body, TITLE: f"{text.title}\n"})
@@ -93,30 +96,22 @@ class Delivery:
         if self.asked.command is not None and self.asked.find is not None:
             # The one before may have been merged or closed since.
             words = (text.title, branch, remote, commit)
-            url = await once(f"propose {branch} at {commit}", self._propose, *words, reconcile=self._reconcile)
+            propose = partial(once, f"propose {branch} at {commit}", self._propose, *words, reconcile=self._reconcile)
+            url = await self._when_reached(pause, propose)
         elif self.asked.command is not None and before is None:
             url = await once(f"propose {branch}", self._propose, text.title, branch, remote, commit)
         return Proposal(commit=commit, branch=branch, remote=remote, url=url or None)
 
-    async def _push_when_reached(
-        self, once: Once, settle: Settle, pause: Pause, arguments: tuple[str, str, str, str | None]
-    ) -> None:
-        """Push, and wait for a remote that does not answer. It is asked before a push, so that a wait is not on record as one.
+    async def _when_reached(self, pause: Pause, ask: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
+        """Ask the remote's host, and wait while it does not answer.
 
         Raises:
-            Waiting: it refuses, or has not answered for `max_wait_s`.
+            NotReady: it has not answered for `max_wait_s`.
         """
-        commit, branch, *_ = arguments
-        key, failed, since = f"push {commit}", 0, trio.current_time()
+        failed, since = 0, trio.current_time()
         while True:
             try:
-                await self.remote.tip(branch)
-                try:
-                    await once(key, self._push, *arguments, idempotent=True)
-                except Waiting:
-                    # It has certainly not happened; a person's message may be heard before it is tried again.
-                    await settle(key, _not_done)
-                    raise
+                return await ask()
             except RemoteUnreachable as error:
                 failed += 1
                 if trio.current_time() - since > self.asked.max_wait_s:
@@ -127,8 +122,22 @@ class Delivery:
                 if failed == 1:
                     get_logger(__name__).warning("accepted work waits for its remote, which is tried again: %s", error)
                 await pause(pause_s(failed))
-            else:
-                return
+
+    async def _push_once(self, once: Once, settle: Settle, arguments: tuple[str, str, str, str | None]) -> None:
+        """Push. The remote is asked before, so that a wait is not on record as a push.
+
+        Raises:
+            Waiting: it refuses.
+            RemoteUnreachable: it does not answer.
+        """
+        commit, branch, *_ = arguments
+        await self.remote.tip(branch)
+        try:
+            await once(f"push {commit}", self._push, *arguments, idempotent=True)
+        except Waiting:
+            # It has certainly not happened; a person's message may be heard before it is tried again.
+            await settle(f"push {commit}", _not_done)
+            raise
 
     async def _push(self, commit: str, branch: str, remote: str, last: str | None) -> str:
         # The judge's repository can have been made anew since.
@@ -140,6 +149,8 @@ class Delivery:
         if self.asked.find is not None and (url := await self._find(title, branch, remote, commit)):
             return url
         ran = await self._run(self.asked.command or (), title, branch, remote, commit)
+        if self.asked.find is not None:
+            self._check_reached(self.asked.command, ran)
         if ran.code != 0:
             how = "was ended" if ran.code is None else f"ended with code {ran.code}"
             raise MemoryFailed(
@@ -154,7 +165,14 @@ class Delivery:
 
     async def _find(self, title: str, branch: str, remote: str, commit: str) -> str:
         ran = await self._run(self.asked.find or (), title, branch, remote, commit)
+        self._check_reached(self.asked.find, ran)
         return (_address_in(ran) or one_line(ran.tail)) if ran.code == 0 else ""
+
+    def _check_reached(self, command: tuple[str, ...] | None, ran: Ran) -> None:
+        """Raise `RemoteUnreachable` if a command wrote that the network or the host is down."""
+        if ran.code != 0 and is_outage(ran.tail):
+            said = kept_part(ran.tail, 500).strip()
+            raise RemoteUnreachable(f"host of {self.remote}: `{(command or ('',))[0]}` did not reach it; it wrote: {said}")
 
     async def _run(self, command: tuple[str, ...], title: str, branch: str, remote: str, commit: str) -> Ran:
         body = str(self.repositories.workspace.root / BODY)

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from harnesses.agent import Agent, AgentRun
 from harnesses.coding import CodingHarness, PullRequest
 from harnesses.coding.pull_request import filled
 from harnesses.coding.pull_request_text import pull_request_text
-from harnesses.coding.remotes import is_refusal, pause_s
+from harnesses.coding.remotes import is_outage, is_refusal, pause_s
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature, FeatureStatus, Standing, TurnResult, Verdict
 from harnesses.features.feature_record import Assignment, FeatureState
@@ -281,6 +282,37 @@ async def test_a_remote_that_is_away_for_a_while_is_waited_for_without_a_restart
     assert str(origin) in said
 
 
+@pytest.mark.parametrize("lost", ["question", "answer"])
+async def test_a_host_that_is_away_when_the_pull_request_is_opened_is_waited_for_and_gets_it_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    """Nothing reaches the host, or its answer is lost after it has opened the pull request."""
+    repositories(tmp_path)
+    into, away, pauses = host(tmp_path), tmp_path / "away", list[int]()
+    away.touch()
+    script = tmp_path / "host.sh"
+    says = f"[ -e {away} ] && echo 'error connecting to forge.example' && exit 1\n"
+    opens = f'[ "$1" = create ] && [ -e {away} ] && printf "%s\\n" "$@" END >> {tmp_path}/calls\n' if lost == "answer" else ""
+    script.write_text(f"{opens}{says}{script.read_text()}")
+
+    def pause_s(failed: int) -> float:
+        pauses.append(failed)
+        if failed == 3:
+            away.unlink()
+        return 0.01
+
+    monkeypatch.setattr("harnesses.coding.workplace.delivery.pause_s", pause_s)
+    if lost == "answer":
+        into = evolve(into, find=("sh", "-c", f"[ -s {tmp_path}/calls ] && echo {URL}"))
+
+    end = await run_to_end(made(tmp_path, into=into), name="fix")
+
+    assert (str(end.outcome.kind), end.outcome.attempt) == ("completed", 1)
+    assert pauses == ([1, 2, 3] if lost == "question" else [])
+    assert URL in str(end.outcome)
+    assert (tmp_path / "calls").read_text().count("END") == 1
+
+
 @pytest.mark.parametrize(
     ("failed", "said"),
     [
@@ -295,6 +327,20 @@ async def test_a_remote_that_is_away_for_a_while_is_waited_for_without_a_restart
 )
 def test_whether_waiting_can_help_is_told_from_what_git_wrote(failed: bool, said: str) -> None:
     assert (not is_refusal(said)) is failed
+
+
+@pytest.mark.parametrize(
+    ("away", "said"),
+    [
+        (True, "error connecting to api.github.com\ncheck your internet connection or https://githubstatus.com"),
+        (True, 'Post "https://h/api": dial tcp: lookup h: no such host'),
+        (True, "HTTP 503: Service Unavailable (https://api.github.com/graphql)"),
+        (False, "pull request create failed: GraphQL: No commits between main and harness/fix/main"),
+        (False, "HTTP 401: Bad credentials (https://api.github.com/graphql)"),
+    ],
+)
+def test_whether_a_host_is_away_is_told_from_what_its_command_wrote(away: bool, said: str) -> None:
+    assert is_outage(said) is away
 
 
 def test_the_pause_grows_to_a_minute() -> None:
