@@ -233,9 +233,12 @@ def play(page: str, folder: Path) -> Iterator[tuple[Command, str]]:
 
 
 def main(paths: list[str]) -> None:
-    """Write what commands print now into pages, where it is not what they show."""
-    for path in map(Path, paths):
-        page = path.read_text(encoding="utf-8")
+    """Write what commands print now into pages, where it is not what they show. A page without commands is refused."""
+    pages = {path: path.read_text(encoding="utf-8") for path in map(Path, paths)}
+    for path, page in pages.items():
+        if not is_session(page):
+            raise SystemExit(f"{path}: expected a page with sessions, got one without a command and what it prints")
+    for path, page in pages.items():
         with tempfile.TemporaryDirectory() as folder:
             played = list(play(page, Path(folder).resolve()))
         for command, printed in reversed(played):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import datetime
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -56,6 +56,8 @@ class Answer:
 WHOLE = "in all"
 """Instead of a name, in the row for all harnesses."""
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?")
+_AMOUNTS = frozenset(("equity", "first_equity", "last_equity", "fees", "turnover"))
+"""Columns of exact amounts, which may have many decimals; they are rounded where they are shown, and exact in JSON."""
 _SMALL = ((1e6, "µs"), (1e3, "ms"))
 _LARGE = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
@@ -69,9 +71,24 @@ def cell(column: str, value: Cell, width: int = 60) -> str:
         return "yes" if value else "no"
     if isinstance(value, int | float):
         return _figure(column, value)
+    if column in _AMOUNTS and isinstance(value, str):
+        return amount(value)
     if isinstance(value, str):
         return one_line(value.replace("T", " ")[:23] if _MOMENT.fullmatch(value) else value, width)
     return one_line(encode(value), width)
+
+
+def amount(exact: str) -> str:
+    """Return an exact amount with two decimals, a small one with six digits; any other text as it is."""
+    try:
+        value = Decimal(exact)
+    except InvalidOperation:
+        return one_line(exact)
+    if not value or not value.is_finite():
+        return one_line(exact)
+    if value.adjusted() >= 1:
+        return f"{round(value, 2):f}"
+    return f"{round(value, 5 - value.adjusted()):f}".rstrip("0").rstrip(".")
 
 
 def is_figure(value: Cell) -> bool:

@@ -281,7 +281,7 @@ def told(source: Source) -> str:
 
 
 _SAID_OF_ACCOUNTS = """{"time": "VARCHAR", "equity": "VARCHAR", "cash": "VARCHAR", "refused": ["JSON"],
-    "cancelled": [{"refused": "VARCHAR"}], "drawdown": "VARCHAR",
+    "cancelled": [{"refused": "VARCHAR"}], "reports": [{"status": "VARCHAR"}], "drawdown": "VARCHAR",
     "quiet": [{"time": "VARCHAR", "equity": "VARCHAR", "drawdown": "VARCHAR"}]}"""
 _SPLIT = r"""'"split": *"(1[^"]|[^1])'"""
 """Matches a split other than 1 in a slice."""
@@ -294,19 +294,20 @@ def account_steps(source: Source) -> str:
     rows = f"""
         SELECT harness, step, one.time AS bar_time, one.equity AS equity, said.cash AS cash,
                coalesce(len(said.refused), 0)
-               + coalesce(len(list_filter(said.cancelled, lambda each: each.refused <> '')), 0) AS refused, input, output,
+               + coalesce(len(list_filter(said.cancelled, lambda each: each.refused <> '')), 0) AS refused,
+               coalesce(len(list_filter(said.reports, lambda each: each.status = 'expired')), 0) AS expired, input, output,
                json_extract_string(output, '$.fills[0].fill.fill_id') IS NOT NULL AS is_filled,
                json_type(output, '$.adopted') = 'OBJECT' AS is_adopted, true AS is_split
         FROM (SELECT *, {_BARS} FROM (SELECT *, json_transform(output, '{_SAID_OF_ACCOUNTS}') AS said
               FROM ({source.results(fields) if columns is None else columns.results(fields, "may_trade")})))
     """
     if columns is not None:
-        typed = "equity, cash, refused, input, output, is_filled, is_adopted, is_split"
+        typed = "equity, cash, refused, expired, input, output, is_filled, is_adopted, is_split"
         trades = columns.typed(f'"at" AS bar_time, {typed}', "is_trade")
         rows += f" UNION ALL SELECT harness, step, bar_time, {typed} FROM ({trades})"
     return f"""
         SELECT harness, step AS step_number, TRY_CAST(bar_time AS TIMESTAMP) AS time, equity,
-               TRY_CAST(cash AS DOUBLE) AS cash, refused,
+               TRY_CAST(cash AS DOUBLE) AS cash, refused, expired,
                CASE WHEN is_split AND regexp_matches(input::VARCHAR, {_SPLIT}) THEN input END AS split,
                CASE WHEN is_filled THEN json_extract(output, '$.fills') END AS fills,
                CASE WHEN is_adopted THEN json_extract_string(output, '$.cash') END AS adopted_cash,

@@ -75,6 +75,8 @@ class Values:
     cash: Any
     refused: Any
     """Number of orders that were refused."""
+    expired: Any
+    """Number of orders whose time in force was over."""
 
 
 @define
@@ -97,6 +99,7 @@ class Account:
     exposure: float = 0.0
     """Sum over the steps of the share of the equity that is not cash."""
     refused: int = 0
+    expired: int = 0
     symbols: dict[str, Symbol] = field(factory=dict[str, Symbol])
     deepest: Drawdown | None = None
     longest: Drawdown | None = None
@@ -159,7 +162,7 @@ class Account:
         numpy: Any = import_module("numpy")
         value = values.equity
         self.steps, self.begin, self.end = len(value), _moment(values.time[0]), _moment(values.time[-1])
-        self.refused = int(values.refused.sum())
+        self.refused, self.expired = int(values.refused.sum()), int(values.expired.sum())
         with numpy.errstate(divide="ignore", invalid="ignore"):
             self.total = float(numpy.cumsum(value)[-1])
             self.exposure = float(numpy.cumsum(numpy.where(value > 0, 1 - values.cash / value, 0.0))[-1])
@@ -316,7 +319,7 @@ def _some_at_a_time(counts: Iterable[tuple[str, int]]) -> Iterator[list[tuple[st
 def _values(run: Run, some: Sequence[tuple[str, int]]) -> Iterator[tuple[str, Values]]:
     """Yield the values of accounts over time; harnesses and numbers of steps are in the order of names."""
     cursor = run.execute(
-        """SELECT time, equity::DOUBLE AS equity, cash, refused FROM account_steps
+        """SELECT time, equity::DOUBLE AS equity, cash, refused, expired FROM account_steps
            WHERE harness BETWEEN ? AND ? ORDER BY harness, step_number, time""",
         [some[0][0], some[-1][0]],
     )
@@ -324,7 +327,7 @@ def _values(run: Run, some: Sequence[tuple[str, int]]) -> Iterator[tuple[str, Va
     first = 0
     for name, count in some:
         part = slice(first, first + count)
-        yield name, Values(*(columns[each][part] for each in ("time", "equity", "cash", "refused")))
+        yield name, Values(*(columns[each][part] for each in ("time", "equity", "cash", "refused", "expired")))
         first += count
 
 

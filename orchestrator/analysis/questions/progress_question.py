@@ -19,7 +19,7 @@ _FEATURES = (
 )
 _TRADING = (
     "harness begin end steps first_equity last_equity gain_share yearly_gain_share max_drawdown_share turnover turns "
-    "exposure_share fees trades refused sales hit_share sharpe"
+    "exposure_share fees trades refused expired sales hit_share sharpe"
 )
 _ACCOUNTS = "account harnesses first_equity last_equity gain_share fees trades positions"
 _ACCOUNTS_NOTE = "The sum of the harnesses that share an account; what nobody has been allotted is not in it."
@@ -175,7 +175,7 @@ def _trading(one: Account) -> Row:
     return (
         *(shown(one.harness), moment(one.begin), moment(one.end), one.steps, money(one.first), money(one.last)),
         *(float(one.gain), one.yearly_gain, one.deepest.depth if one.deepest else 0.0, money(one.turnover), one.turns),
-        *(one.exposure / one.steps, money(one.fees), one.fills, one.refused, sales),
+        *(one.exposure / one.steps, money(one.fees), one.fills, one.refused, one.expired, sales),
         *(hits / sales if sales and hits is not None else None, one.sharpe),
     )
 

@@ -5,7 +5,7 @@
     input, output, delta        JSON, without secrets: what frames of ready-made harnesses read
     given_kind … made_commit    of a try at a feature (`is_turn`)        `may_turn`   it may be one, read the JSON
     at, equity … latched        of a trading harness (`is_trade`)        `may_trade`  it may be one, read the JSON
-    refused, is_filled, is_adopted, is_split                             what has happened to its account
+    refused, expired, is_filled, is_adopted, is_split                    what has happened to its account
 
 Invariant: a value of an unexpected type is left to DuckDB, as JSON, whose rules then apply. If it is among `took_us` and
 `consumed`, the step is none of these rows, and its whole body is kept with the other records.
@@ -75,7 +75,11 @@ _read_output = msgspec.json.Decoder(
     _only(
         "Output",
         "status note duration_s events time equity cash drawdown risk latched positions fills adopted refused cancelled quiet",
-        {"result": _only("Result", "tokens commit"), "verdict": _only("Verdict", "evidence validator commit")},
+        {
+            "result": _only("Result", "tokens commit"),
+            "verdict": _only("Verdict", "evidence validator commit"),
+            "reports": list[_only("Report", "status")],
+        },
     )
     | list[Raw]
     | str
@@ -120,6 +124,10 @@ class _Cancelled(Struct, gc=False):
     refused: str | None = None
 
 
+class _Report(Struct, gc=False):
+    status: str | None = None
+
+
 class _Output(Struct, gc=False):
     status: str | None = None
     note: str | None = None
@@ -137,6 +145,7 @@ class _Output(Struct, gc=False):
     adopted: Raw = _NOTHING
     refused: list[Raw] | None = None
     cancelled: list[_Cancelled] | None = None
+    reports: list[_Report] | None = None
     quiet: list[Raw] | None = None
 
 
@@ -249,6 +258,7 @@ def _results(steps: Sequence[Body]) -> dict[str, Any]:
         "at": column("time", made),
         **{name: column(name, made) for name in ("equity", "cash", "drawdown", "risk", "latched")},
         "refused": arrow.array([_refusals(one) for one in made], arrow.int32()),
+        "expired": arrow.array([sum(each.status == "expired" for each in one.reports or ()) for one in made], arrow.int32()),
         "is_filled": arrow.array([_is_filled(one) for one in made], flag),
         "is_adopted": arrow.array([bytes(one.adopted)[:1] == b"{" for one in made], flag),
         "is_split": arrow.array([b'"split"' in bytes(one.input) for one in parts], flag),

@@ -32,7 +32,7 @@ from orchestrator.store.file.summary_folder import remove_others, usable_folder,
 from orchestrator.store.integrity.residue import read_base
 from orchestrator.store.sqlite.sqlite_file import open_reader, translated
 
-_VERSION = 2
+_VERSION = 3
 """Version of the files: of their columns and of what is in them."""
 _CONTENTS = "contents.json"
 _DESCRIPTORS = Path("/proc/self/fd")

@@ -52,11 +52,12 @@ def test_the_figures_of_trading_are_those_of_the_report_to_the_last_digit(run: R
     assert (mine.yearly_gain, mine.turns) == (figures.yearly_gain, figures.turns)
     assert mine.deepest is not None
     assert mine.deepest.depth == figures.max_drawdown
-    assert (mine.turnover, mine.fees, mine.fills, mine.refused) == (
+    assert (mine.turnover, mine.fees, mine.fills, mine.refused, mine.expired) == (
         figures.turnover,
         figures.fees,
         figures.trades,
         figures.refused,
+        figures.expired,
     )
     assert sum(one.gain for one in mine.symbols.values()) == sum(row.gain for row in told.trades)
     sales = [row.gain > 0 for row in told.trades if row.fill.side == "sell"]
@@ -175,7 +176,8 @@ def account_after(worth: Sequence[float]) -> Account:
     """Return an account that was worth these amounts, day after day."""
     time = np.datetime64("2000-01-01", "us") + np.arange(len(worth)).astype("timedelta64[D]")
     account = Account("t")
-    account.read(Values(time, np.array(worth, float), np.zeros(len(worth)), np.zeros(len(worth), int)))
+    nothing = np.zeros(len(worth), int)
+    account.read(Values(time, np.array(worth, float), np.zeros(len(worth)), refused=nothing, expired=nothing))
     return account
 
 

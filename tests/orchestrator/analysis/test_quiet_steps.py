@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ import trio
 from attrs import astuple
 from trio.testing import MockClock
 
+from harnesses import Agent, AgentRun
 from harnesses.trading import PaperBroker, TradingHarness
+from harnesses.trading.market.orders import Order, OrderKind, Side, TimeInForce
 from harnesses.trading.report.report_figures import account_of
 from harnesses.trading.report.trading_report import steps
+from harnesses.trading.strategies import Market, Strategy
 from orchestrator import Orchestrator, analysis
 from orchestrator.analysis.frames.analysis_run import Run
 from orchestrator.analysis.pictures import picture
@@ -91,6 +95,30 @@ def test_answers_and_pictures_are_the_same(stores: tuple[Path, Path], copying: N
     same_of(stores, accounts)
     same_of(stores, lambda run: [astuple(one) for one in QUESTIONS["progress"](run).tables if one.name != "harnesses"])
     same_of(stores, lambda run: picture(run, "equity").spec)
+
+
+def test_orders_that_expired_are_counted(tmp_path: Path, copying: None) -> None:
+    async def hopeful(run: AgentRun[Any, Market]) -> list[Order]:
+        part = {7: Decimal("1.02"), 9: Decimal("0.9")}.get(run.input.time.hour)
+        if part is None:
+            return []
+        price = (run.input.quotes["A"].close * part).quantize(Decimal("0.01"))
+        return [Order("A", Side.BUY, Decimal(1), OrderKind.LIMIT, limit_price=price, time_in_force=TimeInForce.DAY)]
+
+    async def trade() -> None:
+        async with Orchestrator(tmp_path / "run.db") as orchestrator:
+            strategy = Strategy(Agent(hopeful, name="hopeful"))
+            orchestrator.start(TradingHarness(recording(60), PaperBroker(), strategy, period_s=0), name=NAME)
+
+    trio.run(trade, clock=MockClock(autojump_threshold=0))
+
+    figures = account_of(steps(SqliteReader(tmp_path / "run.db"), NAME)).figures
+    with analysis.open(tmp_path / "run.db") as run:
+        (account,) = accounts(run)
+        tables = {one.name: one for one in QUESTIONS["progress"](run).tables}
+    assert (account.fills, account.expired) == (figures.trades, figures.expired)
+    assert min(account.fills, account.expired) > 1
+    assert tables["trading"].dicts()[0]["expired"] == account.expired
 
 
 def test_report_and_page_are_the_same(stores: tuple[Path, Path]) -> None:

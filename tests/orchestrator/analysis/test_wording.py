@@ -25,3 +25,10 @@ def test_a_share_is_percent_and_a_negative_one_is_the_same_with_a_sign(value: fl
 
 def test_a_cell_of_shares_is_told_like_one() -> None:
     assert cell("change_share", -1.0) == "-100 %"
+
+
+def test_amounts_are_rounded_where_they_are_shown_as_text() -> None:
+    exact = ("84968.20456", "-12.3456", "9.5", "0.0123456789", "0", "NaN", None)
+
+    assert [cell("equity", one) for one in exact] == ["84968.20", "-12.35", "9.5", "0.0123457", "0", "NaN", "-"]
+    assert cell("note", "84968.20456") == "84968.20456"
