@@ -62,13 +62,14 @@ read_body = msgspec.json.Decoder(Body).decode
 """Raises `msgspec.DecodeError` for types that are not expected."""
 
 
-def _only(name: str, raw: str, nested: Mapping[str, type] | None = None) -> type:
+def _only(name: str, raw: str, nested: Mapping[str, Any] | None = None) -> type:
     """Return a type of objects of which these fields are kept as they are, and others are left out."""
     fields: list[tuple[str, Any, Any]] = [(field, Raw, _NOTHING) for field in raw.split()]
     fields += [(field, type | None, None) for field, type in (nested or {}).items()]
     return msgspec.defstruct(name, fields, omit_defaults=True, gc=False)
 
 
+_list: Any = list
 _Kept: Any = _only("Kept", "kind feature_id turn streamed task attempt bars")
 _read_input = msgspec.json.Decoder(_Kept | list[Raw] | str | int | float | bool | None).decode
 _read_output = msgspec.json.Decoder(
@@ -78,7 +79,7 @@ _read_output = msgspec.json.Decoder(
         {
             "result": _only("Result", "tokens commit"),
             "verdict": _only("Verdict", "evidence validator commit"),
-            "reports": list[_only("Report", "status")],
+            "reports": _list[_only("Report", "status")],
         },
     )
     | list[Raw]
