@@ -1,6 +1,7 @@
 """The program that is killed while a strategy places, cancels and replaces orders and brackets at a paper venue in a file.
 
 python -m tests.kill.order_child FOLDER --kill submit-after:3
+python -m tests.kill.order_child FOLDER --shorts --kill submit-after:3    with margin: its entries are short sales
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from harnesses.trading import (
     Bar,
     Cancel,
     Fees,
+    Margin,
     Market,
     Order,
     OrderKind,
@@ -43,8 +45,9 @@ _FOREVER = 1_000_000
 class Watched(PaperBroker):
     """A venue in a file, whose program may be killed before and after each of its calls."""
 
-    def __init__(self, path: Path, kind: str, number: int) -> None:
-        super().__init__(Decimal(20_000), fees=Fees(Decimal("0.001")), max_share=Decimal("0.5"), path=path)
+    def __init__(self, path: Path, kind: str, number: int, *, margin: Margin | None = None) -> None:
+        fees, half = Fees(Decimal("0.001")), Decimal("0.5")
+        super().__init__(Decimal(300 if margin else 20_000), fees=fees, max_share=half, margin=margin, path=path)
         self._at = kind, number
         self.counts = Counter[str]()
 
@@ -88,13 +91,29 @@ async def decide(run: Any) -> list[Any]:
     return [*wishes, Order("A", Side.BUY, Decimal(9), take_profit=close + 4, stop_loss=close - 6, **limited)]
 
 
+async def decide_short(run: Any) -> list[Any]:
+    """Sell short with an exit, more than one can; move the exits; turn the position over at times."""
+    market: Market = run.input
+    quote, wishes = market.quotes["A"], list[Any]()
+    close = quote.close
+    for one in market.orders:
+        if one.placed.order.kind is OrderKind.OCO and one.report.units and market.time.day % 3 == 0:
+            moved = Order("A", Side.BUY, one.left, OrderKind.OCO, limit_price=close - 6, stop_price=close + 9)
+            wishes.append(Replace(one.placed.client_id, moved))
+    if market.time.day % 4 == 0:
+        wishes.append(Order("A", Side.BUY, quote.coverable + 3, OrderKind.LIMIT, limit_price=close - 2))
+    return [*wishes, Order("A", Side.SELL, Decimal(6), take_profit=close - 9, stop_loss=close + 30)]
+
+
 async def run(options: argparse.Namespace) -> None:
     kind, _, number = options.kill.partition(":")
     commits = int(number) if kind.startswith("commit") else _FOREVER
     after = kind == "commit-after"
     store = FaultyStore(SqliteStore(options.folder / "run.db"), kill_this_process, at=commits, after=after)
-    broker = Watched(options.folder / "venue.db", kind, int(number or _FOREVER))
-    harness = TradingHarness(feed(), broker, Strategy(Agent(decide)), period_s=0)
+    margin = Margin(Decimal("0.07"), leverage=Decimal(2), maintenance=Decimal("0.49")) if options.shorts else None
+    broker = Watched(options.folder / "venue.db", kind, int(number or _FOREVER), margin=margin)
+    strategy = Strategy(Agent(decide_short if options.shorts else decide))
+    harness = TradingHarness(feed(), broker, strategy, period_s=0)
     async with Orchestrator(store) as orchestrator:
         orchestrator.start(harness, name=NAME)
     counts = {**broker.counts, "commit-before": store.commits, "commit-after": store.commits}
@@ -107,6 +126,7 @@ def parse() -> argparse.Namespace:
     """Return the options."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--shorts", action="store_true", help="at a venue with margin")
     parser.add_argument("--kill", default="", metavar="MOMENT:N", help="submit-before, submit-after, cancel-before, …")
     return parser.parse_args()
 

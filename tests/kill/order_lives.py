@@ -69,20 +69,20 @@ def world(folder: Path) -> World:
     return found
 
 
-def killed_once(folder: Path, wanted: World, moment: str) -> bool:
+def killed_once(folder: Path, wanted: World, moment: str, *how: str) -> bool:
     """Kill a program at one moment, have the next one go on to the end, and assert what has to hold.
 
     Returns:
         Whether it was killed; if it passed by fewer such moments, it came to its end.
     """
-    killed = live(folder, "--kill", moment)
+    killed = live(folder, *how, "--kill", moment)
     if killed:
-        assert not live(folder)
+        assert not live(folder, *how)
     assert world(folder) == wanted, f"killed at {moment}"
     return killed
 
 
-def uninterrupted(folder: Path) -> tuple[World, dict[str, int]]:
+def uninterrupted(folder: Path, *how: str) -> tuple[World, dict[str, int]]:
     """Return what a program leaves that is not killed, and how many moments of each kind it passes by."""
-    assert not live(folder)
+    assert not live(folder, *how)
     return world(folder), json.loads((folder / "counts.json").read_text())
