@@ -21,7 +21,7 @@ from . import dialect
 from .books import Order, VenueError
 from .hostility import CALM, Fate, Hostility, Lot, draw, draw_query, parse_lot
 from .journal import Journal
-from .market import INTERVALS_MS, MINUTE_MS, SYMBOLS, Symbol, candle, price_at
+from .market import INTERVALS_MS, MINUTE_MS, SYMBOLS, Candle, Symbol, candle, price_at
 from .streams import Listener, Streams, handshake
 from .tongues import tongue_of
 from .tongues.speaking import Counter, Request, Tongue
@@ -356,12 +356,18 @@ class Venue:
     def query_candles(self, fields: Fields) -> object:
         """Answer for bars, the one that is not over included."""
         symbol, length_ms = dialect.parse_symbol(fields), INTERVALS_MS[fields["interval"]]
-        limit, now_ms = min(int(fields.get("limit", "500")), 1000), int(self.now_ms()) - self.lag_ms
+        limit = min(int(fields.get("limit", "500")), 1000)
+        first_ms = int(fields["startTime"]) if "startTime" in fields else None
+        return [dialect.candle_json(one, length_ms) for one in self.candles(symbol, length_ms, first_ms, limit)]
+
+    def candles(self, symbol: Symbol, length_ms: int, first_ms: int | None, limit: int) -> list[Candle]:
+        """Return bars from a time on, the one that is not over included; without a time the last ones."""
+        now_ms = int(self.now_ms()) - self.lag_ms
         last = now_ms // length_ms
-        first = -(-int(fields["startTime"]) // length_ms) if "startTime" in fields else last - limit + 1
+        first = last - limit + 1 if first_ms is None else -(-first_ms // length_ms)
         silent = self.silent_ms.get(symbol.name, now_ms + 1)
         starts = (start for start in range(first, min(first + limit, last + 1)) if start * length_ms < silent)
-        return [dialect.candle_json(candle(self.seed, symbol, start * length_ms, length_ms), length_ms) for start in starts]
+        return [candle(self.seed, symbol, start * length_ms, length_ms) for start in starts]
 
 
 _PUBLIC: dict[str, Callable[[Venue, Fields], object]] = {

@@ -23,6 +23,7 @@ from harnesses.trading.market.feed_conformance import check_feed
 from .following import following
 from .ordering import BTC, ETH
 from .running import RunningVenue
+from .spoken import in_dialect
 
 MINUTE = timedelta(minutes=1)
 _MINUTE_MS = 60_000
@@ -37,17 +38,17 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ccxt_client, "_RESYNC_S", 0.1)
 
 
-def feed_at(options: CcxtOptions, *, start: datetime, stream: bool = True) -> CcxtFeed:
-    return CcxtFeed("binance", [BTC, ETH], options=options, start=start, stream=stream)
+def feed_at(options: CcxtOptions, *, start: datetime, stream: bool = True, exchange: str = "binance") -> CcxtFeed:
+    return CcxtFeed(exchange, [BTC, ETH], options=options, start=start, stream=stream)
 
 
 def minutes_ago(count: int) -> datetime:
     return datetime.now(UTC) - count * MINUTE
 
 
-async def polled(options: CcxtOptions, start: datetime) -> list[MarketSlice]:
+async def polled(options: CcxtOptions, start: datetime, exchange: str = "binance") -> list[MarketSlice]:
     """Return all slices that there are, by polling alone."""
-    feed, slices = feed_at(options, start=start, stream=False), list[MarketSlice]()
+    feed, slices = feed_at(options, start=start, stream=False, exchange=exchange), list[MarketSlice]()
     while (found := await feed.next_slice(slices[-1].time if slices else None)) is not None:
         slices.append(found)
     return slices
@@ -183,14 +184,22 @@ async def test_a_fault_goes_unnoticed_without_its_guard(
             await followed.until(lambda: bool(followed.lines), "to say 'lost'", within_s=within_s)
 
 
-async def test_a_bar_comes_with_the_news_and_not_with_the_tick(venue: RunningVenue, options: CcxtOptions) -> None:
-    async with following(feed_at(options, start=minutes_ago(2)), period_s=60.0) as followed:
+@pytest.mark.parametrize("exchange", ["binance", "kraken", "okx"])
+async def test_a_bar_comes_with_the_news_and_not_with_the_tick(
+    venue: RunningVenue, options: CcxtOptions, exchange: str
+) -> None:
+    start, options = minutes_ago(2), in_dialect(options, exchange, venue.url)
+    async with following(feed_at(options, start=start, exchange=exchange), period_s=60.0) as followed:
         await followed.until(lambda: followed.feed.is_streaming and len(followed.slices) >= 1, "it begins")
         for count in range(len(followed.slices), len(followed.slices) + 3):
             venue.control("clock", jump_s=60)
-            await followed.until(lambda count=count: len(followed.slices) > count, "the next bar", within_s=1.0)
+            await followed.until(lambda count=count: len(followed.slices) > count, "the next bar")
 
         assert followed.woken <= 6
+        order("drop")(venue)
+        await followed.until_said(f"{exchange} is back")
+
+    assert followed.slices == (await polled(options, start, exchange))[: len(followed.slices)]
 
 
 async def test_bars_that_were_over_while_there_was_no_stream_are_caught_up_in_order(
@@ -220,6 +229,27 @@ async def test_leaving_closes_the_socket_and_ends_the_thread(venue: RunningVenue
     await followed.until(lambda: not venue.control("stream")["listeners"], "the socket is closed", within_s=1.0)
     await followed.until(lambda: threading.active_count() <= before + 1, "the thread has ended", within_s=1.0)
     assert not feed.is_streaming
+
+
+async def test_leaving_does_not_wait_for_a_thread_that_hangs(
+    venue: RunningVenue, options: CcxtOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hanging, made = threading.Event(), threading.Event()
+
+    def hang(client: ccxt_client.CcxtClient) -> None:
+        made.set()
+        hanging.wait(20.0)
+
+    monkeypatch.setattr(ccxt_client.CcxtClient, "make_stream", hang)
+    before, left_s = threading.active_count(), trio.current_time()
+    try:
+        async with following(feed_at(options, start=minutes_ago(2))) as followed:
+            await followed.until(lambda: made.is_set() and len(followed.slices) >= 1, "bars are polled")
+            left_s = trio.current_time()
+        assert trio.current_time() - left_s < 1.0
+    finally:
+        hanging.set()
+    await followed.until(lambda: threading.active_count() <= before + 2, "the thread has ended")
 
 
 async def test_with_a_stream_it_keeps_the_laws_of_feeds(options: CcxtOptions) -> None:

@@ -13,7 +13,7 @@ import re
 from datetime import datetime
 
 from ..books import FEE_RATE, Order, Trade, VenueError
-from ..market import SYMBOLS, Symbol
+from ..market import MINUTE_MS, SYMBOLS, Symbol
 from .speaking import Acts, Asks, Counter, Json, Request, Tongue, find, scrambled, symbol_of
 
 SECRET = base64.b64encode(b"secret").decode()
@@ -33,6 +33,8 @@ def answer(counter: Counter, request: Request) -> object:
     """Answer a request."""
     what = request.path.rsplit("/", 1)[1]
     if request.path.startswith("/0/public/"):
+        if what == "OHLC":
+            return {"error": [], "result": _candles(counter, request.fields)}
         return {"error": [], "result": _PUBLIC[what](counter)}
     fields = request.fields
     _check(request, fields)
@@ -73,6 +75,17 @@ def _pairs(counter: Counter) -> Json:
 def _assets(counter: Counter) -> Json:
     words = {"aclass": "currency", "decimals": 10, "display_decimals": 8, "status": "enabled"}
     return {_asset(asset): {"altname": _asset(asset)} | words for asset in counter.books.balances}
+
+
+def _candles(counter: Counter, fields: Json) -> Json:
+    """Return bars after `since`, the one that is not over included."""
+    symbol, length_ms = _symbol(fields["pair"]), int(fields["interval"]) * MINUTE_MS
+    first_ms = int(fields["since"]) * 1000 + 1 if "since" in fields else None
+    rows = [
+        [one.time_ms // 1000, *(f"{price}" for price in (one.open, one.high, one.low, one.close, one.close, one.volume)), 1]
+        for one in counter.venue.candles(symbol, length_ms, first_ms, 720)
+    ]
+    return {_pair(symbol): rows, "last": rows[-1][0] if rows else 0}
 
 
 def _add(counter: Counter, fields: Json) -> Json:

@@ -10,9 +10,10 @@ import hmac
 import json
 import re
 from datetime import datetime
+from typing import Any
 
 from ..books import Order, Trade, VenueError
-from ..market import SYMBOLS, Symbol
+from ..market import INTERVALS_MS, SYMBOLS, Symbol
 from .speaking import Acts, Asks, Counter, Json, Request, Tongue, find, symbol_of
 
 _ID = re.compile(r"[A-Za-z0-9]{1,32}")
@@ -30,6 +31,8 @@ _KEPT_MS = 90 * 86_400_000
 def answer(counter: Counter, request: Request) -> object:
     """Answer a request."""
     what = request.path.removeprefix("/api/v5/")
+    if what in ("market/candles", "market/history-candles"):
+        return _data(_candles(counter, request.fields))
     if what in _PUBLIC:
         return _data(_PUBLIC[what](counter))
     _check(counter, request)
@@ -46,7 +49,18 @@ def _check(counter: Counter, request: Request) -> None:
         raise VenueError(50102, "Timestamp request expired", 401)
 
 
-def _data(rows: list[Json]) -> Json:
+def _candles(counter: Counter, fields: Json) -> list[Any]:
+    """Return bars between two times, latest first, the one that is not over included."""
+    symbol, length_ms, limit = symbol_of(*fields["instId"].split("-")), INTERVALS_MS[fields["bar"]], int(fields["limit"])
+    first_ms = int(fields["before"]) + 1 if "before" in fields else None
+    found = counter.venue.candles(symbol, length_ms, first_ms, min(limit, 300))
+    return [
+        [f"{one.time_ms}", *(f"{price}" for price in (one.open, one.high, one.low, one.close, one.volume, 0, 0)), "1"]
+        for one in reversed(found)
+    ]
+
+
+def _data(rows: list[Any]) -> Json:
     return {"code": "0", "msg": "", "data": rows}
 
 
