@@ -185,8 +185,7 @@ class Effects:
         if recorded:
             self._calls = None
             self.given_up = None
-            if self.noted:
-                self.noted = []
+            self.noted.clear()
             if not self._live:
                 self._entries.clear()
             elif self._entries:
@@ -217,7 +216,7 @@ class Effects:
         """Clear the in-progress marks: the attempt is over."""
         self.end_recording(recorded=False)
         self.given_up = None
-        self.noted = []
+        self.noted.clear()
         self._calls = None
         self._live = None
         for entry in self._entries.values():
@@ -263,9 +262,14 @@ class Effects:
         flags = {"idempotent": idempotent, "keep": keeps and not dangerous}
         if charge is not None and known is None:
             journal = ChargedJournal(journal, charge)
-        entry.in_memory = in_memory
         if in_memory:
             journal = _StepJournal(journal, self.noted)
+        elif entry.in_memory:
+            # The order of an effect's records is what tells its outcome.
+            for one in self.noted:
+                journal.note_soon(one.kind, one.body)
+            self.noted.clear()
+        entry.in_memory = in_memory
         if self._is_live(key):
             journal = _BackgroundJournal(journal, self)
         call = EffectCall(journal, entry, args, reconcile, decode, self._most, keeps, of_agent, verbatim)

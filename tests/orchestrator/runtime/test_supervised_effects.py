@@ -185,6 +185,28 @@ async def test_a_step_that_is_refused_leaves_its_effects_in_memory_on_record_onc
     assert kinds(store, "a") == ["started", *steps, *marks, "failed", "restarting", "started", "step", "completed"]
 
 
+async def test_what_is_no_longer_in_memory_is_recorded_after_what_it_was_in_memory(
+    store: Store, autojump_clock: MockClock
+) -> None:
+    venue, tries = Venue(), count(1)
+
+    async def script(harness: Scripted) -> Steps:
+        if next(tries) == 1:
+            venue.breaks = 1
+            with suppress(ConnectionError):
+                await harness.once("order", venue.place, "order", reconcile=lambda *_: NotDone(), in_memory=True)
+            await harness.once("order", venue.place, "order")
+            raise ValueError("boom")
+        yield 1, harness.effects[0].outcome.value
+
+    async with to_the_end(store) as (orchestrator, _):
+        orchestrator.start(Scripted(script, until=1), name="a")
+
+    marks = ["intent", "outcome", "outcome", "intent", "outcome"]
+    assert kinds(store, "a")[1:7] == [*marks, "failed"]
+    assert outcomes(store, "a") == [(1, "confirmed")]
+
+
 # what is on record
 
 
