@@ -8,6 +8,7 @@ limited.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from itertools import islice
@@ -20,6 +21,10 @@ _MODULES = "modules"
 """Directory of the submodules' repositories, each with hooks and settings of its own."""
 _REPLACED = "refs/replace"
 """What git shows instead of the commits and files of these names."""
+_PACKED = "packed-refs"
+_PACKED_REPLACED = re.compile(rb"^[0-9a-f]+ refs/replace/.*$", re.MULTILINE)
+_MOST_PACKED = 50_000_000
+"""Bytes of the packed references that are searched; of a longer file, length and time of change count, too."""
 _PASSED_BY = frozenset({"objects", "logs", "refs", "lfs"})
 _MOST_FILES = 1_000
 _MOST_LOOKED_AT = 20_000
@@ -33,6 +38,8 @@ def fingerprint(directory: Path) -> Mapping[str, str]:
     """Return a hash of each hook and settings file of a repository, by path below its git directory."""
     paths = list(islice(_guarded(directory), _MOST_FILES + 1))
     found = {str(path.relative_to(directory)): _hash(path) for path in paths[:_MOST_FILES]}
+    if replaced := _packed_replacements(directory / _PACKED):
+        found[f"{_REPLACED} in {_PACKED}"] = replaced
     return found if len(paths) <= _MOST_FILES else {**found, _HOOKS: _TOO_MANY}
 
 
@@ -79,6 +86,22 @@ def _entries(root: Path, passed_by: frozenset[str] = frozenset()) -> Iterator[Pa
                         folders.append(Path(entry.path))
         except OSError:
             continue  # as if it were empty: git cannot read it either
+
+
+def _packed_replacements(path: Path) -> str:
+    """Return a hash of the packed references that replace objects; empty if there are none."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            now = os.fstat(file.fileno())
+            if not S_ISREG(now.st_mode):
+                return f"no file {now.st_mode:o}"
+            found = b"\n".join(_PACKED_REPLACED.findall(file.read(_MOST_PACKED)))
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return f"unreadable {error.errno}"
+    rest = f" {now.st_size} {now.st_ctime_ns}" if now.st_size > _MOST_PACKED else ""
+    return f"{sha256(found).hexdigest() if found else ''}{rest}"
 
 
 def _hash(path: Path) -> str:

@@ -13,7 +13,7 @@ from attrs import evolve, frozen
 from harnesses.coding.candidate import Candidate, Checkouts
 from harnesses.coding.validators.candidate_validator import CandidateValidator, list_findings
 from harnesses.coding.validators.environment import drop_compiled, lay_over
-from harnesses.coding.validators.judging_context import JudgingContext, read_context
+from harnesses.coding.validators.judging_context import read_context
 from harnesses.coding.validators.pytest_process import MAX_SESSIONS, PytestRun, Results, run_of, run_to_end
 from harnesses.coding.validators.pytest_report import CUT_SHORT, NodeReport
 from harnesses.features.errors import InvalidRequest, NotReady
@@ -36,7 +36,6 @@ class SuiteRun:
     results: Results
     laid: tuple[str, ...]
     """Files that were restored to the base for it."""
-    context: JudgingContext
     seed: int
     """Python's hash seed."""
 
@@ -199,7 +198,7 @@ class SuiteKept(CandidateValidator):
             await drop_compiled(root, context.files)
             how = evolve(self._how, limit_s=min(limit_s, self._how.limit_s))
             run = await run_of(candidate, context, root, nodes, how, repeat)
-            return SuiteRun(await run_to_end(root, run, go_on=go_on), laid, context, run.seed)
+            return SuiteRun(await run_to_end(root, run, go_on=go_on), laid, run.seed)
 
 
 def _keep(known: dict[KeyT, ValueT], key: KeyT, value: ValueT) -> None:

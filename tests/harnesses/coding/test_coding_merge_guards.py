@@ -134,12 +134,17 @@ def test_hooks_and_settings_of_submodules_and_replaced_objects_are_watched_too(t
     (module / "objects" / "ab" / "new").write_text("an object\n")
     (tmp_path / "refs" / "replace").mkdir(parents=True)
     (tmp_path / "refs" / "replace" / "0123").write_text("4567\n")
+    (tmp_path / "packed-refs").write_text("# pack-refs with: sorted\n01 refs/heads/main\n45 refs/replace/23\n")
 
     assert changed_settings(before, fingerprint(tmp_path)) == [
         ".git/modules/lib/core/config was changed",
         ".git/modules/lib/core/hooks/post-checkout was added",
+        ".git/refs/replace in packed-refs was added",
         ".git/refs/replace/0123 was added",
     ]
+    before = fingerprint(tmp_path)
+    (tmp_path / "packed-refs").write_text("01 refs/heads/main\n02 refs/tags/new\n45 refs/replace/23\n")
+    assert changed_settings(before, fingerprint(tmp_path)) == []
 
 
 def test_pipes_links_and_masses_of_hooks_are_reported_without_being_read(tmp_path: Path) -> None:
