@@ -63,7 +63,8 @@ def check_margin(strategy: Strategy, margin: Margin | None, venue: str) -> None:
     if strategy.shorts and margin is None:
         raise HarnessMisuse(
             f"TradingHarness: strategy {strategy.name!r} sells short: expected a venue with margin, was {venue}, which lends "
-            "nothing; trade on paper with PaperBroker(margin=Margin(…)), or have the strategy hold long positions only"
+            "nothing; trade on paper with PaperBroker(margin=Margin(…)), in a run file broker = { paper = true, margin = "
+            "{ borrow_rate = … } }, or have the strategy hold long positions only"
         )
 
 

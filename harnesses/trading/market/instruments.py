@@ -45,13 +45,13 @@ class Margin:
     """The terms at which a venue lends units to sell short, and money. Rates are for a year of 365 days."""
 
     borrow_rate: Decimal
-    """Cost of borrowed units, as a fraction of their value at the last close."""
+    """Cost of borrowed units for a year, as a fraction of their value at the last close."""
     leverage: Decimal = ONE
     """Most that all positions, long and short added up, may be worth when an order opens one, as a multiple of the equity."""
     maintenance: Decimal = Decimal("0.25")
     """Least equity, as a fraction of what all positions are worth; below it the venue closes them."""
     interest_rate: Decimal | None = None
-    """Cost of borrowed money, as a fraction; None: `borrow_rate`."""
+    """Cost of borrowed money for a year, as a fraction; None: `borrow_rate`."""
 
     def __attrs_post_init__(self) -> None:
         make_exact(self, "borrow_rate", "leverage", "maintenance")

@@ -1,7 +1,7 @@
 """Gains and losses of trading harnesses, by the formulas of the trading report.
 
 For pruned runs, the book at the oldest existing step is used. Invariant: sums of money are exact, and every figure that the
-report has too is the same to its last digit.
+report has too is the same to its last digit, but the exposure with short positions: here they count as negative.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Account:
     end: datetime | None = None
     total: float = 0.0
     exposure: float = 0.0
-    """Sum over the steps of the share of the equity that is not cash."""
+    """Sum over the steps of the share of the equity that is not cash; short positions count as negative."""
     refused: int = 0
     expired: int = 0
     symbols: dict[str, Symbol] = field(factory=dict[str, Symbol])

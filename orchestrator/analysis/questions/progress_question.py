@@ -33,9 +33,10 @@ _FEATURES_NOTE = (
 )
 _TRADING_NOTE = (
     "By the formulas of the trading report. Gains are of the equity after the first step; hits are sales that brought more "
-    "than their units had cost on average, fees included. exposure_share: what is not cash, the mean of all steps. sharpe: "
-    "mean over deviation of the returns from day to day, for as many days a year as were seen, without a riskless rate and as "
-    "if days were independent; empty for less than a month or 20 days."
+    "than their units had cost on average, fees included. exposure_share: what is not cash, the mean of all steps; "
+    "unlike in the report, short positions count as negative. sharpe: mean over deviation of the returns from day to day, "
+    "for as many days a year as were seen, without a riskless rate and as if days were "
+    "independent; empty for less than a month or 20 days."
 )
 
 

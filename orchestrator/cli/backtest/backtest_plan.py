@@ -77,7 +77,8 @@ def trading_table(file: RunFile, name: str | None) -> Table:
     """Return the table of the trading harness with this name; without a name, of the only one.
 
     Raises:
-        UsageError: there is none, or there are several; or it would trade elsewhere than on paper.
+        UsageError: there is none, or there are several; it would trade elsewhere than on paper; or on margin with a
+            shared account, which a run refuses.
     """
     tables = {one.config.name: one for one in file.harnesses if one.config.harness == TRADING}
     if not tables:
@@ -92,6 +93,11 @@ def trading_table(file: RunFile, name: str | None) -> Table:
         raise UsageError(
             f'{table.where}: broker: expected one on paper for a backtest, got {broker!r:.100}; write broker = "paper", or '
             "broker = { paper = true, … } in a run file of its own"
+        )
+    if "account" in table.config.arguments and isinstance(broker, Mapping) and broker.get("margin") is not None:
+        raise UsageError(
+            f"{table.where}: account: expected a broker without margin, because a sub-book has no loans, got one with it; "
+            "leave out account or margin"
         )
     return table
 

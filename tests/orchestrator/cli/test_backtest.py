@@ -216,6 +216,11 @@ def test_a_worker_refuses_data_that_has_changed_since_the_backtest_began(tmp_pat
         ({}, ["--grid", "fsat=1"], "did you mean 'fast'?"),
         ({}, ["--grid", "fast=1,2", "--most", "1"], "expected at most 1 combinations"),
         ({"broker": '{ exchange = "binance" }'}, [], "broker: expected one on paper for a backtest"),
+        (
+            {"broker": '{ paper = true, margin = { borrow_rate = "0.05" } }\naccount = { name = "main", cash = "5000" }'},
+            [],
+            "account: expected a broker without margin, because a sub-book has no loans",
+        ),
         ({"limit": 5}, ["--walk-forward", "4"], "expected a recording of 14 slices or more"),
         ({}, ["--walk-forward", "0"], "--walk-forward 0: expected 1 or more"),
         ({}, ["--in-sample", "3"], "--in-sample 3: expected --walk-forward with it"),
