@@ -6,6 +6,8 @@ module of the one that is asked for is imported.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import signal
 import sys
 from collections.abc import Sequence
@@ -21,6 +23,8 @@ from orchestrator.errors import OrchestratorError
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out one command and return its exit code."""
     streams.prepare()
+    # The last collection of a program that has loaded ccxt takes seconds, and the watchdog of a run ends what takes too long.
+    atexit.register(gc.freeze)
     asked = arrange(sys.argv[1:] if arguments is None else arguments)
     try:
         code = _carry_out(asked)

@@ -290,3 +290,22 @@ def test_help_of_a_verb_needs_no_store(tmp_path: Path):
 
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith("usage: orchestrator steps NAME [OPTIONS]\n")
+
+
+def test_the_end_of_a_program_collects_no_garbage() -> None:
+    """With ccxt loaded it would take seconds, in which the watchdog of a stopped run kills it."""
+    program = """
+from orchestrator.cli import main
+
+class Told:
+    def __del__(self):
+        print("collected")
+
+main(["schema"])
+told = Told()
+told.itself = told
+del told
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+
+    assert "collected" not in done.stdout.splitlines()
