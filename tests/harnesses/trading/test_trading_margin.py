@@ -1,8 +1,5 @@
 """A paper venue with margin: short positions, buying power, costs of loans and margin calls, as a harness trades there."""
 
-# pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
-# pyright: reportArgumentType=false
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
