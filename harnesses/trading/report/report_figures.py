@@ -14,10 +14,10 @@ from harnesses.errors import HarnessMisuse
 from harnesses.trading.account import with_splits
 from harnesses.trading.account_model import TradingOutput, bars_of
 from harnesses.trading.market.bars import MarketSlice, SliceRun
-from harnesses.trading.market.buying_power import held_against
 from harnesses.trading.market.instruments import EXACT
-from harnesses.trading.market.orders import ZERO, Fill, OrderStatus, Side, Source
+from harnesses.trading.market.orders import ZERO, Fill, OrderStatus, Source
 from harnesses.trading.position_book import Book, Position
+from harnesses.trading.report.closing_fills import ClosingFills
 from harnesses.trading.report.performance import YEAR_S, BuyAndHold, DailyCloses, Month, MonthlyCloses
 from harnesses.trading.risk import RiskState
 
@@ -198,8 +198,7 @@ class AccountReading:
     _max_drawdown: float = field(default=0.0, init=False)
     _turnover: Decimal = field(default=ZERO, init=False)
     _fees: Decimal = field(default=ZERO, init=False)
-    _unspent: dict[str, Decimal] = field(factory=dict[str, Decimal], init=False)
-    """Fees of the fills that opened what is still held, by symbol."""
+    _closing: ClosingFills = field(factory=ClosingFills, init=False)
     _financing: Decimal = field(default=ZERO, init=False)
     _fills: int = field(default=0, init=False)
     _refused: int = field(default=0, init=False)
@@ -259,40 +258,22 @@ class AccountReading:
         self.book = with_splits(self.book, market)
         if output.adopted is not None:
             self.book = Book(output.cash, {symbol: Position(units) for symbol, units in output.positions.items()})
-            self._unspent.clear()
+            self._closing.forget()
         self.reasons.update((placed.client_id, placed.order.reason) for placed in output.placed)
 
     def _read_fill(self, fill: Fill, wanted_by: Source | None) -> None:
-        after = self.book.after(fill)
-        held, left = self.book.units(fill.symbol), after.units(fill.symbol)
+        held, booked = self.book.units(fill.symbol), self._closing.book(self.book, fill)
+        left = booked.book.units(fill.symbol)
         with localcontext(EXACT):
-            gain = after.realised - self.book.realised - fill.fee
             self._turnover += fill.units * fill.price
             self._fees += fill.fee
-            closes = held_against(held, fill.side)
-            opening = fill.fee if not closes else fill.fee * abs(left) / fill.units if held * left < 0 else ZERO
-            charged = self._fees_of_opening(fill.symbol, opening, held, left)
         self._fills += 1
-        if closes or (fill.side is Side.SELL and not held and not left):
-            self._sales += 1
-            self._won += gain + opening > charged
+        self._sales += booked.closes
+        self._won += booked.has_won
         reason = fill.reason or self.reasons.get(fill.client_id, "")
         direction = _DIRECTIONS[_sign(held) or _sign(left) or 1, _sign(left) or _sign(held) or 1]
-        self.trades.append(TradeRow(fill, wanted_by, reason, gain, direction))
-        self.book = after
-
-    def _fees_of_opening(self, symbol: str, opening: Decimal, held: Decimal, left: Decimal) -> Decimal:
-        """Return the part of the opening fees that the fill which closes units is charged.
-
-        Args:
-            opening: the part of the fill's own fee that opens units, which is charged to those that close them.
-        """
-        unspent = self._unspent.get(symbol, ZERO)
-        part = ZERO
-        if abs(left) < abs(held) or held * left < 0:
-            part = unspent * (held - left) / held if held * left > 0 else unspent
-        self._unspent[symbol] = unspent - part + opening
-        return part
+        self.trades.append(TradeRow(fill, wanted_by, reason, booked.gain, direction))
+        self.book = booked.book
 
     def _restrict(self, output: TradingOutput) -> None:
         """Update the current restrictions. The latch counts as released once anything could be done."""

@@ -21,8 +21,9 @@ from harnesses.trading.account import with_splits
 from harnesses.trading.account_model import Execution
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.instruments import EXACT
-from harnesses.trading.market.orders import ZERO, Fill, Side
+from harnesses.trading.market.orders import ZERO, Fill
 from harnesses.trading.position_book import Book, Position
+from harnesses.trading.report.closing_fills import ClosingFills
 from harnesses.trading.report.performance import DailyReturns
 from harnesses.trading.report.report_figures import yearly
 from orchestrator.analysis.frames.analysis_run import Run
@@ -45,8 +46,9 @@ class Symbol:
 
     fills: int = 0
     sales: int = 0
+    """Fills that close a position, at least in part: sales, and purchases that cover a short position."""
     hits: int = 0
-    """Sales that gained more than the cost of their units, fees included."""
+    """Sales that brought more than their units had cost on average, fees included."""
     turnover: Decimal = ZERO
     fees: Decimal = ZERO
     gain: Decimal = ZERO
@@ -104,6 +106,7 @@ class Account:
     deepest: Drawdown | None = None
     longest: Drawdown | None = None
     returns: DailyReturns = field(factory=DailyReturns)
+    _closing: ClosingFills = field(factory=ClosingFills, init=False)
     shared: str = ""
     """Name of the account, if the harness shares it with others."""
 
@@ -198,23 +201,22 @@ class Account:
             self.book = with_splits(self.book, _market(market))
         if cash is not None and positions is not None:
             self.book = Book(Decimal(cash), {symbol: Position(units) for symbol, units in _positions(positions).items()})
+            self._closing.forget()
         for one in () if fills is None else _fills(fills):
             self._fill(one.fill)
 
     def _fill(self, fill: Fill) -> None:
-        after = self.book.after(fill)
-        gain = after.realised - self.book.realised - fill.fee
+        booked = self._closing.book(self.book, fill)
         tally = self.symbols.get(fill.symbol)
         if tally is None:
             tally = self.symbols[fill.symbol] = Symbol()
         tally.fills += 1
         tally.turnover += fill.units * fill.price
         tally.fees += fill.fee
-        tally.gain += gain
-        if fill.side is Side.SELL or self.book.units(fill.symbol) < 0:
-            tally.sales += 1
-            tally.hits += gain > 0
-        self.book = after
+        tally.gain += booked.gain
+        tally.sales += booked.closes
+        tally.hits += booked.has_won
+        self.book = booked.book
 
 
 def _moment(time: Any) -> datetime:

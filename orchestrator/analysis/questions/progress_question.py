@@ -33,7 +33,8 @@ _FEATURES_NOTE = (
 )
 _TRADING_NOTE = (
     "By the formulas of the trading report. Gains are of the equity after the first step; hits are sales that brought more "
-    "than their units had cost on average, fees included. exposure_share: what is not cash, the mean of all steps; "
+    "than their units had cost on average, fees included; purchases that cover a short position count as sales. The gains of "
+    "symbols leave out what loans have cost. exposure_share: what is not cash, the mean of all steps; "
     "unlike in the report, short positions count as negative. sharpe: mean over deviation of the returns from day to day, "
     "for as many days a year as were seen, without a riskless rate and as if days were "
     "independent; empty for less than a month or 20 days."

@@ -14,7 +14,7 @@ from attrs import astuple
 from trio.testing import MockClock
 
 from harnesses import Agent, AgentRun
-from harnesses.trading import PaperBroker, TradingHarness
+from harnesses.trading import Fees, Margin, PaperBroker, TradingHarness
 from harnesses.trading.market.orders import Order, OrderKind, Side, TimeInForce
 from harnesses.trading.report.report_figures import account_of
 from harnesses.trading.report.trading_report import steps
@@ -119,6 +119,30 @@ def test_orders_that_expired_are_counted(tmp_path: Path, copying: None) -> None:
     assert (account.fills, account.expired) == (figures.trades, figures.expired)
     assert min(account.fills, account.expired) > 1
     assert tables["trading"].dicts()[0]["expired"] == account.expired
+
+
+def test_sales_of_short_positions_are_counted_as_in_the_report(tmp_path: Path) -> None:
+    async def turn(run: AgentRun[Any, Market]) -> list[Order]:
+        if run.input.time.hour % 5:
+            return []
+        side = Side.SELL if run.input.quotes["A"].units > 0 or not run.input.time.hour % 2 else Side.BUY
+        return [Order("A", side, Decimal(3))]
+
+    async def trade() -> None:
+        async with Orchestrator(tmp_path / "run.db") as orchestrator:
+            venue = PaperBroker(fees=Fees(rate=Decimal("0.001")), margin=Margin(borrow_rate=Decimal("0.1")))
+            strategy = Strategy(Agent(turn, name="turn"), shorts=True)
+            orchestrator.start(TradingHarness(recording(200), venue, strategy, period_s=0), name=NAME)
+
+    trio.run(trade, clock=MockClock(autojump_threshold=0))
+
+    told = account_of(steps(SqliteReader(tmp_path / "run.db"), NAME))
+    with analysis.open(tmp_path / "run.db") as run:
+        (account,) = accounts(run)
+    assert account.hits == (told.figures.won, told.figures.sales)
+    opening = sum(row.fill.side is Side.SELL and row.direction == "short" for row in told.trades)
+    assert 0 < told.figures.won < told.figures.sales < account.fills
+    assert opening
 
 
 def test_report_and_page_are_the_same(stores: tuple[Path, Path]) -> None:
