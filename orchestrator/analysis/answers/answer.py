@@ -56,7 +56,7 @@ class Answer:
 WHOLE = "in all"
 """Instead of a name, in the row for all harnesses."""
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?")
-_AMOUNTS = frozenset(("equity", "first_equity", "last_equity", "fees", "turnover"))
+_AMOUNTS = frozenset(("equity", "first_equity", "last_equity", "fees", "financing", "turnover"))
 """Columns of exact amounts, which may have many decimals; they are rounded where they are shown, and exact in JSON."""
 _SMALL = ((1e6, "µs"), (1e3, "ms"))
 _LARGE = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
