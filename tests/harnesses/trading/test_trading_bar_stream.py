@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
 
 from harnesses.trading.exchange.bar_stream import Heard, newest_start
 
@@ -30,8 +30,13 @@ def test_the_newest_bar_is_that_of_the_latest_start(rows: list[Any], newest: int
     assert newest_start(rows) == newest
 
 
-@given(some.lists(some.tuples(some.sampled_from(["start", "loss"]), some.sampled_from(["A", "B"]), some.integers(0, 9))))
-def test_a_loss_is_said_once_and_its_end_once_and_a_lost_stream_has_begun_no_bar(changes: list[tuple[str, str, int]]) -> None:
+@pytest.mark.parametrize("count", range(6))
+def test_a_loss_is_said_once_and_its_end_once_and_a_lost_stream_has_begun_no_bar(count: int) -> None:
+    for changes in product((("start", "A", 1), ("start", "B", 1), ("start", "A", 2), ("loss", "A", 0)), repeat=count):
+        _check(changes)
+
+
+def _check(changes: Sequence[tuple[str, str, int]]) -> None:
     heard, said = Heard(), list[str]()
     for change, symbol, start_ms in changes:
         before = heard
