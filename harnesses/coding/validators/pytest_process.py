@@ -284,7 +284,7 @@ _RUNNERS = frozenset({"pytest", "_pytest", "py", "pluggy", "iniconfig", "packagi
 def top_names(files: Iterable[str]) -> set[str]:
     """Return the names of the modules and packages in the root of a repository, and in its `src`."""
     parts = [PurePosixPath(path).parts for path in files if path.endswith(".py")]
-    below = [path[1:] if path[0] == "src" and len(path) > 1 else path for path in parts]
+    below: list[tuple[str, ...]] = [path[1:] if path[0] == "src" and len(path) > 1 else path for path in parts]
     return {path[0].partition(".")[0] for path in below if len(path) == 1 or path[1] == "__init__.py"}
 
 
