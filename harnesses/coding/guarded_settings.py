@@ -25,6 +25,8 @@ _PACKED = "packed-refs"
 _PACKED_REPLACED = re.compile(rb"^[0-9a-f]+ refs/replace/.*$", re.MULTILINE)
 _MOST_PACKED = 50_000_000
 """Bytes of the packed references that are searched; of a longer file, length and time of change count, too."""
+_HEAD = "HEAD"
+"""A file of every git directory."""
 _PASSED_BY = frozenset({"objects", "logs", "refs", "lfs"})
 _MOST_FILES = 1_000
 _MOST_LOOKED_AT = 20_000
@@ -74,15 +76,18 @@ def _entries(root: Path, passed_by: frozenset[str] = frozenset()) -> Iterator[Pa
     """Yield everything below a folder, reading no more of it than is asked for.
 
     Args:
-        passed_by: names of folders that are not entered.
+        passed_by: names of folders of a git directory that are not entered. One that only has the name is, such as that of a
+            submodule.
     """
     folders = [root]
     while folders:
         try:
-            with os.scandir(folders.pop()) as entries:
+            folder = folders.pop()
+            with os.scandir(folder) as entries:
                 for entry in entries:
                     yield Path(entry.path)
-                    if entry.is_dir(follow_symlinks=False) and entry.name not in passed_by:
+                    is_passed_by = entry.name in passed_by and os.path.lexists(folder / _HEAD)
+                    if entry.is_dir(follow_symlinks=False) and not is_passed_by:
                         folders.append(Path(entry.path))
         except OSError:
             continue  # as if it were empty: git cannot read it either

@@ -122,11 +122,13 @@ def test_links_modes_and_removals_of_hooks_are_seen(tmp_path: Path) -> None:
     ]
 
 
-def test_hooks_and_settings_of_submodules_and_replaced_objects_are_watched_too(tmp_path: Path) -> None:
-    module = tmp_path / "modules" / "lib" / "core"
+@pytest.mark.parametrize("name", ["lib/core", "lib/objects"])
+def test_hooks_and_settings_of_submodules_and_replaced_objects_are_watched_too(tmp_path: Path, name: str) -> None:
+    module = tmp_path / "modules" / name
     for folder in ("hooks", "objects/ab", "refs/heads"):
         (module / folder).mkdir(parents=True)
     (module / "config").write_text("[core]\n")
+    (module / "HEAD").write_text("ref: refs/heads/main\n")
     before = fingerprint(tmp_path)
 
     (module / "hooks" / "post-checkout").write_text("evil\n")
@@ -137,8 +139,8 @@ def test_hooks_and_settings_of_submodules_and_replaced_objects_are_watched_too(t
     (tmp_path / "packed-refs").write_text("# pack-refs with: sorted\n01 refs/heads/main\n45 refs/replace/23\n")
 
     assert changed_settings(before, fingerprint(tmp_path)) == [
-        ".git/modules/lib/core/config was changed",
-        ".git/modules/lib/core/hooks/post-checkout was added",
+        f".git/modules/{name}/config was changed",
+        f".git/modules/{name}/hooks/post-checkout was added",
         ".git/refs/replace in packed-refs was added",
         ".git/refs/replace/0123 was added",
     ]
