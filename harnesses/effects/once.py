@@ -262,16 +262,7 @@ class Effects:
         flags = {"idempotent": idempotent, "keep": keeps and not dangerous}
         if charge is not None and known is None:
             journal = ChargedJournal(journal, charge)
-        if in_memory:
-            journal = _StepJournal(journal, self.noted)
-        elif entry.in_memory:
-            # The order of an effect's records is what tells its outcome.
-            for one in self.noted:
-                journal.note_soon(one.kind, one.body)
-            self.noted.clear()
-        entry.in_memory = in_memory
-        if self._is_live(key):
-            journal = _BackgroundJournal(journal, self)
+        journal = self._journal_of(entry, journal, in_memory=in_memory)
         call = EffectCall(journal, entry, args, reconcile, decode, self._most, keeps, of_agent, verbatim)
         waits = not (idempotent and of_agent) or (charge is not None and charge.is_limited)
         if known is not None:
@@ -289,6 +280,18 @@ class Effects:
         with _at_work(entry, journal, **flags):
             timeout_s = inf if timeout_s is None else timeout_s
             return await call.act(function, approval, timeout_s, is_new=known is None, waits=waits)
+
+    def _journal_of(self, entry: Entry, journal: Journal, *, in_memory: bool) -> Journal:
+        """Return the journal of an effect."""
+        if in_memory:
+            journal = _StepJournal(journal, self.noted)
+        elif entry.in_memory:
+            # The order of an effect's records is what tells its outcome.
+            for one in self.noted:
+                journal.note_soon(one.kind, one.body)
+            self.noted.clear()
+        entry.in_memory = in_memory
+        return _BackgroundJournal(journal, self) if self._is_live(entry.key) else journal
 
     async def wait_recorded(self) -> None:
         """Wait while the step is being recorded."""
