@@ -33,7 +33,7 @@ _MINUTE_MS = 60_000
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bar_stream, "_PAUSES_S", (0.02, 0.1))
     monkeypatch.setattr(bar_stream, "_CLOSE_S", 0.2)
-    monkeypatch.setattr(bar_stream, "_LOOK_S", 0.05)
+    monkeypatch.setattr(bar_stream, "_CHECK_S", 0.05)
     # The venue's clock jumps here, and is looked at as often as a real one, which does not.
     monkeypatch.setattr(ccxt_client, "_RESYNC_S", 0.1)
 

@@ -31,15 +31,20 @@ _STEADY_S = 60.0
 """Seconds after which a connection counts as steady: the next pause is the first one again."""
 _CLOSE_S = 1.0
 """Maximum seconds for which the venue may take to close a connection in good order."""
-_LOOK_S = 0.25
+_CHECK_S = 0.25
+"""Seconds between two checks of a connection that says nothing."""
 _LARGEST_BYTES = 1_000_000
 """Maximum size of a message, decompressed."""
 _MOST_KEPT = 500
 """Maximum number of symbols of which ccxt keeps something for a connection, beside those that are asked for."""
 _MOST_TASKS = 1000
+"""Maximum number of asyncio tasks, beside four for each symbol: ccxt makes one for each message that it sends."""
 _BARS_KEPT = 4
+"""Number of bars of a symbol that ccxt keeps; only the newest start is read."""
 _LINES_KEPT = 10
+"""Maximum number of lines that wait to be logged."""
 _CACHES = ("ohlcvs", "trades", "orderbooks", "tickers", "bidsasks", "liquidations", "fundingRates")
+"""What ccxt keeps of a connection, by symbol."""
 _NONE_BEGUN: Mapping[str, int] = {}
 _NOTHING: Mapping[str, Any] = {}
 
@@ -180,13 +185,13 @@ class BarStream:
         exchange = self._exchange = self._make()
         self._prepare(exchange)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._look_after(self._broken))
+            tasks.create_task(self._watch(self._broken))
             if exchange.has.get("watchOHLCVForSymbols"):
                 pairs = [[symbol, self._timeframe] for symbol in self._symbols]
-                tasks.create_task(_keep(exchange.watch_ohlcv_for_symbols, pairs))
+                tasks.create_task(_subscribe(exchange.watch_ohlcv_for_symbols, pairs))
             else:
                 for symbol in self._symbols:
-                    tasks.create_task(_keep(exchange.watch_ohlcv, symbol, self._timeframe))
+                    tasks.create_task(_subscribe(exchange.watch_ohlcv, symbol, self._timeframe))
 
     def _prepare(self, exchange: Any) -> None:
         exchange.timeout_on_exit = 0
@@ -216,9 +221,9 @@ class BarStream:
         exchange.handle_message, exchange.on_connected = handle_message, on_connected
         exchange.on_error, exchange.on_close = on_error, on_close
 
-    async def _look_after(self, broken: asyncio.Future[str]) -> None:
+    async def _watch(self, broken: asyncio.Future[str]) -> None:
         while not self._is_silent():
-            await asyncio.wait([broken], timeout=_LOOK_S)
+            await asyncio.wait([broken], timeout=_CHECK_S)
             if broken.done():
                 raise StreamBroken(broken.result())
             if len(asyncio.all_tasks(self._loop)) > _MOST_TASKS + 4 * len(self._symbols):
@@ -291,7 +296,7 @@ class _Daemons(ThreadPoolExecutor):
         return future
 
 
-async def _keep(watch: Callable[..., Awaitable[object]], *what: object) -> None:
+async def _subscribe(watch: Callable[..., Awaitable[object]], *what: object) -> None:
     """Keep bars subscribed. What comes is taken from ccxt's caches after each message, so that nothing is missed."""
     while True:
         await watch(*what)
