@@ -19,6 +19,7 @@ import trio
 from attrs import define, field
 
 from harnesses.diagnostics.error_groups import leaves
+from harnesses.nurseries import open_beside
 from harnesses.processes.cores import usable_cores
 from orchestrator.errors import HarnessFailed, OwnedElsewhere, OwnershipError, StoreError, StoreUnusable, UsageError
 from orchestrator.nodes.fleet_members import Fleet, Member, load_fleet
@@ -85,17 +86,10 @@ async def run_node(
         {"drain_s": drain_s, "handle_signals": False, **options},
         trio.Event() if drain is None else drain,
     )
-    failure: Exception | None = None
-    async with trio.open_nursery() as nursery:
+    async with open_beside() as nursery:
         if threading.current_thread() is threading.main_thread():
             await nursery.start(heed_signals, node.heed_signal)
-        try:
-            await node.run()
-        except Exception as error:
-            failure = error  # raised as it is, not in a group
-        nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+        await node.run()
 
 
 def _fleet_of(members: str | Fleet | Iterable[Member]) -> Fleet:

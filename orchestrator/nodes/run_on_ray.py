@@ -19,6 +19,7 @@ from attrs import define, field
 
 from harnesses.diagnostics.extras import load_extra
 from harnesses.errors import NotReady
+from harnesses.nurseries import open_beside
 from orchestrator.errors import UsageError
 from orchestrator.nodes.fleet_members import Fleet, load_fleet
 from orchestrator.nodes.ray_node import LoadFleet, Placed, RayNode
@@ -139,19 +140,12 @@ async def _place(
     placing: _Placing, given: Iterable[tuple[str, LoadFleet, Mapping[str, Any]]], wanted: Mapping[str, Any]
 ) -> None:
     """Place nodes, and follow them until all have ended, heeding signals."""
-    failure: Exception | None = None
-    async with trio.open_nursery() as nursery:
+    async with open_beside() as nursery:
         if threading.current_thread() is threading.main_thread():
             # Not before Ray is connected: it sets a handler of its own, which would abort this program.
             await nursery.start(heed_signals, placing.heed_signal)
-        try:
-            placing.make(given, wanted)
-            await placing.run()
-        except Exception as error:
-            failure = error  # raised as it is, not in a group
-        nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+        placing.make(given, wanted)
+        await placing.run()
 
 
 @define(eq=False)

@@ -14,6 +14,7 @@ from typing import Protocol, runtime_checkable
 import trio
 
 from harnesses.errors import OrchestratorError
+from harnesses.nurseries import open_beside
 from harnesses.trading.market.bars import BadMarketData, MarketSlice
 from harnesses.trading.market.instruments import Instrument
 
@@ -131,16 +132,9 @@ class FeedPoller:
             await streamed.wait_for_news()
             nursery.cancel_scope.cancel()
 
-        failed: Exception | None = None
-        async with trio.open_nursery() as nursery:
+        async with open_beside() as nursery:
             nursery.start_soon(listen)
-            try:
-                await anext(ticks)
-            except Exception as error:
-                failed = error  # Raised below, so that it is no group.
-            nursery.cancel_scope.cancel()
-        if failed is not None:
-            raise failed
+            await anext(ticks)
 
     def take_lines(self) -> Sequence[str]:
         """Return what is to be logged about the source, each line once."""

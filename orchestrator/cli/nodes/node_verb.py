@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import trio
 from cyclopts import Parameter
 
+from harnesses.nurseries import open_beside
 from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.nodes.node_file import read_fleet
 from orchestrator.cli.run.code_loading import find_modules_in
@@ -102,14 +103,7 @@ def _members(file: Path | None, factory: str | None, folder: Path) -> tuple[Flee
 
 
 async def _run(take_part: partial[Any]) -> None:
-    failure: Exception | None = None
-    async with trio.open_nursery() as nursery:
+    async with open_beside() as nursery:
         nursery.start_soon(stay_alive)
         tell_manager("READY=1")
-        try:
-            await take_part()
-        except Exception as error:
-            failure = error  # raised as it is, not in a group
-        nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+        await take_part()
