@@ -25,7 +25,7 @@ from harnesses.trading.exposure import Exposure
 from harnesses.trading.indicators import Indicators, Standing, Standings, after_bar, after_split, values
 from harnesses.trading.market.bars import Bar, MarketSlice
 from harnesses.trading.market.broker import VenueAccount
-from harnesses.trading.market.buying_power import Pending, held_against, only_closes, power, reserved
+from harnesses.trading.market.buying_power import Pending, held_against, power, reserved
 from harnesses.trading.market.instruments import EXACT, Instrument
 from harnesses.trading.market.orders import (
     ONE,
@@ -203,8 +203,8 @@ def _pending(order: OpenOrder, state: TradingState, instruments: Mapping[str, In
     want, mark = order.placed.order, _price_of(order, state)
     instrument = instruments.get(want.symbol) or Instrument(want.symbol)
     price = mark if want.kind is OrderKind.LIMIT else instrument.taker_price(mark, buys=want.side is Side.BUY)
-    closes = bool(order.placed.entry_id) or only_closes(want)
-    return Pending(want.symbol, want.side, order.left, mark, price, instrument.charges.of(order.left, price), closes)
+    fee = instrument.charges.of(order.left, price)
+    return Pending(want.symbol, want.side, order.left, mark, price, fee, order.placed.only_closes)
 
 
 def ask(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from decimal import Decimal, localcontext
 
 from harnesses.trading.exposure import Exposure, cost_of, filled_at, text_of, tradable
-from harnesses.trading.market.buying_power import most_units, only_closes
+from harnesses.trading.market.buying_power import most_units
 from harnesses.trading.market.instruments import EXACT
 from harnesses.trading.market.orders import ONE, ZERO, Order, OrderKind, Side
 from harnesses.trading.risk import Limits
@@ -27,7 +27,7 @@ def possible_on_margin(
     wanted = instrument.round_units(order.units)
     units, reason = wanted, ""
     closing = min(units, closable)
-    if units > closing and (no_entry or only_closes(order)):
+    if units > closing and (no_entry or order.only_closes):
         units, reason = closing, no_entry or f"only {text_of(closable)} units available to close"
     if units > closing and limits.max_position < ONE:
         room = _room(order, limits, exposure, equity)
@@ -50,7 +50,7 @@ def need_on_margin(order: Order, units: Decimal, exposure: Exposure) -> Decimal:
     if margin is None or not units:
         return ZERO
     closing = min(units, exposure.closable(order.side))
-    if order.kind is not OrderKind.MARKET and (closing == units or only_closes(order)):
+    if order.kind is not OrderKind.MARKET and (closing == units or order.only_closes):
         return ZERO
     price = filled_at(order, exposure)
     with localcontext(EXACT):

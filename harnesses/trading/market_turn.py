@@ -40,7 +40,7 @@ from harnesses.trading.account_model import (
 from harnesses.trading.exposure import Exposure
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import VenueAccount
-from harnesses.trading.market.buying_power import held_against, only_closes
+from harnesses.trading.market.buying_power import held_against
 from harnesses.trading.market.instruments import Instrument
 from harnesses.trading.market.orders import ZERO, Cancel, Fill, OrderKind, OrderReport, PlacedOrder, Side, Source
 from harnesses.trading.order_screening import Refusal, stop_loss_reason
@@ -243,7 +243,7 @@ class Turn:
         if not lends:
             return order.placed.order.side is Side.BUY
         held = self._held_against(order)
-        return not order.placed.entry_id and not only_closes(order.placed.order) and (order.left > held or not held)
+        return not order.placed.only_closes and (order.left > held or not held)
 
     def _is_closing_now(self, order: OpenOrder) -> bool:
         """Return whether an order closes a position at the market price."""

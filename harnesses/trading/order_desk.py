@@ -106,11 +106,11 @@ class Desk:
         for effect in known:
             if effect.outcome in OPEN and not effect.idempotent and effect.key.startswith(_ORDER):
                 await self._harness.settle(effect.key, self._ask)
-        return (
-            await self._harness.once(_DECIDE, self._decided, idempotent=True, in_memory=self._is_in_memory)
-            if has_decided(known)
-            else None
-        )
+        return await self._decide() if has_decided(known) else None
+
+    async def _decide(self) -> Decision:
+        """Record what the step decides, and return it; what is on record counts."""
+        return await self._harness.once(_DECIDE, self._decided, idempotent=True, in_memory=self._is_in_memory)
 
     async def foreign(self, known: set[str]) -> tuple[OrderReport, ...]:
         """Return the open orders whose client id is not in `known`."""
@@ -307,7 +307,7 @@ class Desk:
         self._decision = turn.decision = decision
         if decision.placed:
             try:
-                turn.decision = await self._harness.once(_DECIDE, self._decided, idempotent=True, in_memory=self._is_in_memory)
+                turn.decision = await self._decide()
             except Latched as error:
                 turn.latched = self._plain(error)
 

@@ -13,7 +13,7 @@ from decimal import ROUND_FLOOR, Decimal, localcontext
 from attrs import frozen
 
 from harnesses.trading.market.instruments import EXACT, Margin
-from harnesses.trading.market.orders import ZERO, Order, OrderKind, Side
+from harnesses.trading.market.orders import ZERO, Side
 
 
 @frozen
@@ -61,11 +61,6 @@ def reserved(margin: Margin, held: Mapping[str, Decimal], orders: Iterable[Pendi
 def held_against(units: Decimal, side: Side) -> Decimal:
     """Return the units of a position that an order of a side can close."""
     return max(units if side is Side.SELL else -units, ZERO)
-
-
-def only_closes(order: Order) -> bool:
-    """Return whether an order never opens a position at a venue with margin: one with two prices is an exit."""
-    return order.kind is OrderKind.OCO
 
 
 def most_units(units: Decimal, least: Decimal, lot: Decimal, fits: Callable[[Decimal], bool]) -> Decimal:

@@ -151,6 +151,11 @@ class Order:
         return self.take_profit is not None or self.stop_loss is not None
 
     @property
+    def only_closes(self) -> bool:
+        """Whether it never opens a position at a venue with margin: one with two prices is an exit."""
+        return self.kind is OrderKind.OCO
+
+    @property
     def wrong_trail(self) -> str:
         """What is wrong with its trail; empty if nothing is."""
         if self.trail is None:
@@ -222,6 +227,11 @@ class PlacedOrder:
     """Client id of the order that this one is the exit of; empty for any other."""
     entry_ended: bool = False
     """Whether that order has ended, so that the units of the exit are final."""
+
+    @property
+    def only_closes(self) -> bool:
+        """Whether it never opens a position at a venue with margin: it is an exit."""
+        return bool(self.entry_id) or self.order.only_closes
 
 
 @frozen

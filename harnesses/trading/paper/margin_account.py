@@ -19,7 +19,7 @@ from decimal import Decimal
 from attrs import evolve, frozen
 
 from harnesses.trading.market.bars import Bar, MarketSlice
-from harnesses.trading.market.buying_power import Pending, held_against, most_units, only_closes, power, reserved
+from harnesses.trading.market.buying_power import Pending, held_against, most_units, power, reserved
 from harnesses.trading.market.orders import ZERO, Fill, OrderKind, OrderReport, OrderStatus, Side
 from harnesses.trading.paper.fill_prices import expected_price
 from harnesses.trading.paper.paper_books import Books, Matched, OpenOrder, Rules, ended, with_fill
@@ -49,7 +49,7 @@ def means(books: Books, order: OpenOrder, price: Decimal, rules: Rules) -> tuple
     want = order.placed.order
     closing = min(order.units, _closable(books, order))
     opening = order.units - closing
-    if _only_closes(order):
+    if order.placed.only_closes:
         return order.units, closing, f"{want.symbol} to close"
     if not opening:
         return ZERO, ZERO, "buying power"
@@ -69,7 +69,7 @@ def permitted(
     margin, symbol = rules.margin, order.placed.order.symbol
     assert margin is not None, "the venue lends"
     closing = min(units, held_against(books.positions.get(symbol, ZERO), order.placed.order.side))
-    if closing == units or _only_closes(order):
+    if closing == units or order.placed.only_closes:
         return closing
     available = _power(books, rules, {**marks, symbol: price}, without=order)
 
@@ -154,10 +154,6 @@ def _closing(books: Books, path: _Path, price: Decimal, why: str, rules: Rules) 
     return Fill(str(books.fills + 1), "", path.symbol, side, units, price, fee, books.time, reason=why)
 
 
-def _only_closes(order: OpenOrder) -> bool:
-    return bool(order.placed.entry_id) or only_closes(order.placed.order)
-
-
 def _closable(books: Books, order: OpenOrder) -> Decimal:
     """Return the units of the position that a new order can close, less those that open orders close."""
     want = order.placed.order
@@ -182,4 +178,4 @@ def _pending(order: OpenOrder, books: Books, rules: Rules) -> Pending:
     price = ZERO if order.market and last is None else expected_price(want, rules, last) or ZERO
     mark = order.price or (ZERO if last is None else last.close)
     fee = rules.fees.of(order.notional + order.left * price, order.filled + order.left) - order.charged
-    return Pending(want.symbol, want.side, order.left, mark, price, fee, _only_closes(order))
+    return Pending(want.symbol, want.side, order.left, mark, price, fee, order.placed.only_closes)
