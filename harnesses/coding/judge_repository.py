@@ -11,7 +11,7 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import trio
 from attrs import field, frozen
@@ -19,8 +19,8 @@ from attrs import field, frozen
 from harnesses.coding.candidate import SUBMODULE, Change
 from harnesses.coding.git import Git, GitError
 from harnesses.coding.workspace import is_directory, make_empty, nested_repositories, remove, remove_sync, unused_path
+from harnesses.data.newest import keep_newest
 
-ValueT = TypeVar("ValueT")
 _Entries: TypeAlias = dict[str, tuple[str, str]]
 """By path: git's mode and the object's name."""
 _MOST_KNOWN = 3
@@ -86,7 +86,7 @@ class JudgeRepository:
         """Return the name of a commit's tree."""
         if commit not in self._trees:
             tree = await self.git.line("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
-            _keep(self._trees, commit, tree)
+            keep_newest(self._trees, commit, tree, _MOST_KNOWN)
             return tree
         return self._trees[commit]
 
@@ -224,7 +224,7 @@ class JudgeRepository:
             lines = (await self.git.run("ls-tree", "-r", "-z", "--full-tree", commit)).split(b"\0")[:-1]
             split = ((os.fsdecode(path), about.decode().split(" ")) for about, path in (one.split(b"\t", 1) for one in lines))
             entries = {path: (mode, name) for path, (mode, _, name) in split}
-            _keep(self._listed, commit, entries)
+            keep_newest(self._listed, commit, entries, _MOST_KNOWN)
             return entries
         return self._listed[commit]
 
@@ -269,12 +269,6 @@ def _name_of(content: bytes, length: int) -> str:
     hashed.update(b"blob %d\0" % len(content))
     hashed.update(content)
     return hashed.hexdigest()
-
-
-def _keep(known: dict[str, ValueT], commit: str, value: ValueT) -> None:
-    while len(known) >= _MOST_KNOWN:
-        del known[next(iter(known))]
-    known[commit] = value
 
 
 def _write(path: Path, text: str) -> None:

@@ -15,6 +15,7 @@ from urllib.parse import quote
 import trio
 from attrs import Factory, define, evolve, field
 
+from harnesses.data.newest import drop_oldest
 from harnesses.errors import OrchestratorError
 from orchestrator.control.control_server import Response, Server, refusal, request_of
 from orchestrator.recording.commit_queue import Condition
@@ -55,8 +56,7 @@ class StoreOrders:
                 self._known[order.id] = None
                 self._busy += 1
                 self._services.start_soon(self._answer, order)
-        while len(self._known) > _KNOWN:
-            del self._known[next(iter(self._known))]
+        drop_oldest(self._known, _KNOWN)
 
     async def wait_answered(self) -> None:
         """Wait until every order that was taken has its answer."""

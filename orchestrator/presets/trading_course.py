@@ -14,11 +14,11 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from threading import Lock
-from typing import Any
 
 import msgspec
 from attrs import define, evolve, field, frozen
 
+from harnesses.data.newest import drop_oldest
 from harnesses.trading.account_model import Cancelled, OpenOrder, Price, TradingOutput, bars_of
 from harnesses.trading.market.bars import MarketSlice, SliceRun
 from harnesses.trading.market.instruments import EXACT
@@ -187,8 +187,8 @@ class TradingCourse:
         for report in output.reports:
             if (known := self.orders.get(report.client_id)) is not None:
                 self.orders[report.client_id] = evolve(known, report=report)
-        _drop_oldest(self.orders, NEWEST)
-        _drop_oldest(self._reading.reasons, _REASONS)
+        drop_oldest(self.orders, NEWEST)
+        drop_oldest(self._reading.reasons, _REASONS)
 
     def figures(self) -> Figures:
         """Return the figures of the steps that were read."""
@@ -219,11 +219,6 @@ def _positions(state: _Kept) -> Iterator[Position]:
             price = state.prices[symbol].mark if symbol in state.prices else None
             value = None if price is None else EXACT.multiply(one.units, price)
             yield Position(symbol, one.units, one.cost, price, value)
-
-
-def _drop_oldest(known: dict[str, Any], most: int) -> None:
-    while len(known) > most:
-        del known[next(iter(known))]
 
 
 __all__ = ["NEWEST", "FillRow", "Now", "OrderRow", "Position", "TradingCourse", "is_trading", "now_of"]

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from attrs import frozen
 
 from harnesses.budgets.usage import UNUSED, Usage
+from harnesses.data.newest import keep_newest
 from harnesses.features.agent_text import kept_part, storable
 from harnesses.features.feature_record import MAX_TEXT
 from harnesses.turn_events import TurnEvent, TurnEventKind
@@ -151,9 +152,7 @@ class EventList:
         """Report a tool call, with its arguments; nothing if it is known already."""
         if call_id and call_id in self._tools:
             return
-        if len(self._tools) >= _MOST_CALLS:
-            del self._tools[next(iter(self._tools))]
-        self._tools[call_id] = tool
+        keep_newest(self._tools, call_id, tool, _MOST_CALLS)
         self._events.append(self._event(TurnEventKind.TOOL_STARTED, text, tool=tool, call_id=call_id))
 
     def finished(self, call_id: str, text: str, *, tool: str = "", error: str = "") -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from typing import TypeVar
 
 import trio
 from attrs import evolve, frozen
@@ -16,11 +15,10 @@ from harnesses.coding.validators.environment import drop_compiled, lay_over
 from harnesses.coding.validators.judging_context import read_context
 from harnesses.coding.validators.pytest_process import MAX_SESSIONS, PytestRun, Results, run_of, run_to_end
 from harnesses.coding.validators.pytest_report import CUT_SHORT, NodeReport
+from harnesses.data.newest import keep_newest
 from harnesses.features.errors import InvalidRequest, NotReady
 from harnesses.features.feature import Feature
 
-KeyT = TypeVar("KeyT")
-ValueT = TypeVar("ValueT")
 _TEXT = 1_000
 _ASKED_AGAIN = 2
 _MOST_ASKED_AGAIN = 200
@@ -126,7 +124,7 @@ class SuiteKept(CandidateValidator):
             return None
         run = await self._run_commit(candidate, tuple(filter(before.passed, before.nodes)), limit_s)
         if run.results.whole:
-            _keep(self._judged, (candidate.commit, candidate.base), run)
+            keep_newest(self._judged, (candidate.commit, candidate.base), run, _MOST_KNOWN)
         return run
 
     async def known(self, checkouts: Checkouts, commit: str) -> Mapping[str, NodeReport]:
@@ -166,7 +164,7 @@ class SuiteKept(CandidateValidator):
         return await self.known(candidate.checkouts, candidate.base)
 
     def _remember(self, tree: str, results: Results) -> None:
-        _keep(self._known, tree, results)
+        keep_newest(self._known, tree, results, _MOST_KNOWN)
 
     async def _unsteady(self, candidate: Candidate, broken: Sequence[str]) -> set[str]:
         """Return those of the tests that do not always pass at the base."""
@@ -199,14 +197,6 @@ class SuiteKept(CandidateValidator):
             how = evolve(self._how, limit_s=min(limit_s, self._how.limit_s))
             run = await run_of(candidate, context, root, nodes, how, repeat)
             return SuiteRun(await run_to_end(root, run, go_on=go_on), laid, run.seed)
-
-
-def _keep(known: dict[KeyT, ValueT], key: KeyT, value: ValueT) -> None:
-    """Add the newest of at most `_MOST_KNOWN` values."""
-    known.pop(key, None)
-    while len(known) >= _MOST_KNOWN:
-        del known[next(iter(known))]
-    known[key] = value
 
 
 def _cut(results: Results, kept: Sequence[str]) -> bool:
