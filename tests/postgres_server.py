@@ -26,6 +26,7 @@ _SETTINGS = {
     "max_connections": "60",
     "shared_buffers": "32MB",
     "full_page_writes": "off",
+    "max_wal_size": "64MB",  # what a killed server reads again before it answers
     "logging_collector": "off",
     "wal_writer_delay": "10s",  # whoever does not wait for it loses much
     "wal_retrieve_retry_interval": "100ms",
@@ -83,7 +84,7 @@ class PostgresServer:
     def start(self) -> None:
         """Start the server, and wait until it answers."""
         log = os.path.join(self._folder, "log")
-        self._run("pg_ctl", "start", "-D", self._data, "-l", log, "-w", "-t", "60", "-s")
+        self._run("pg_ctl", "start", "-D", self._data, "-l", log, "-w", "-t", "300", "-s")
 
     def promote(self) -> None:
         """Make a replica a server that can be written to."""

@@ -81,7 +81,7 @@ def test_more_combinations_than_wanted_are_refused_with_their_number() -> None:
         (
             "cross",
             "fsat=10",
-            "--grid fsat: no such option of the strategy: expected one of fast, slow, stake; did you mean 'fast'",
+            "--grid fsat: no such option of the strategy: expected one of fast, slow, stake, shorts; did you mean 'fast'",
         ),
         ("cross", "fast=1O", "--grid fast: '1O' fits no combination: .*fast: expected a whole number, was '1O'"),
         ("cross", "stake=0.1,7", "--grid stake: 7 fits no combination: .*stake"),
