@@ -17,11 +17,16 @@ _LOOKED_AT = 4
 """Factor: this many times the kept length is searched for secrets."""
 _NOT_HELD = re.compile(r"[\x00\ud800-\udfff]")
 _MARKUP = re.compile(
-    r"[\\`*\[\]<|~#$@]"
+    r"[`|~$@]"
+    r"|\\(?=[!-/:-@\[-`{-~]|$)"
+    r"|\*(?! )|(?<! )\*"
+    r"|^\[|\[(?=\[)|\](?=[(\[:\]])"  # definitions and links; brackets alone are harmless
+    r"|<(?=[a-z/!?])"
+    r"|^#|#(?=\w)"
     r"|(?<![^\W_])_|_(?![^\W_])"  # `_` within a word is harmless
     r"|&(?=#?\w{1,40};)"
     r"|\{(?=[{%#:])"  # templates
-    r"|:(?=//|[a-z0-9_+-]{1,50}:)"  # URLs and emoji names
+    r"|:(?=//)|(?<!\w:):(?=[a-z0-9_+-]{1,50}:)"  # URLs, and emoji names, which those of tests are not: `a.py::test_b:`
     r"|(?<=\bwww)\.",
     re.IGNORECASE,
 )
