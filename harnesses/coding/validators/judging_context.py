@@ -10,6 +10,7 @@ Invariant: only the *base* decides which of the two a path is. A directory that 
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from configparser import ConfigParser
@@ -28,6 +29,7 @@ PYTHON_FILES = ("test_*.py", "*_test.py")
 
 _TEST_FILES = ("test_*", "*_test.*", "*.test.*", "*.spec.*", "*_spec.*")
 TEST_DIRECTORIES = frozenset({"test", "tests", "spec", "specs", "__tests__", "e2e"})
+_NAMES_TESTS = re.compile(r"(?<!la)(?<!con)(?<!pro)(?<!at)(?<!fas)(?<!grea)test", re.IGNORECASE)
 _GOLDEN_DIRECTORIES = frozenset({"golden", "goldens", "snapshots", "__snapshots__", "expected", "cassettes"})
 _GOLDEN_FILES = ("golden.*", "golden_*", "*_golden.*", "*.golden", "expected.*", "*_expected.*", "*.expected", "*.snap")
 _LOADED_BY_NAME = (
@@ -101,7 +103,7 @@ def find_judging_files(
         if name == "conftest.py" or any(fnmatchcase(name, pattern) for pattern in (*patterns, *_TEST_FILES)):
             around = PurePosixPath(path).parents
             directories.update(str(one) for one in around if one.name in TEST_DIRECTORIES)
-            if "test" in around[0].name.lower():
+            if _NAMES_TESTS.search(around[0].name):
                 # Such as `_tests` and `testing`. Above its tests, `testing` may be a package of the program.
                 directories.add(str(around[0]))
     return JudgingFiles(frozenset(directories), patterns, frozenset(named))

@@ -45,6 +45,14 @@ def test_a_directory_that_is_named_after_tests_and_holds_some_is_one_of_them(dir
     assert not side.covers("pkg/testing/assertions.py")
 
 
+@pytest.mark.parametrize("directory", ["latest", "contest", "src/Fastest"])
+def test_a_directory_whose_name_only_contains_the_letters_is_the_programs(directory: str) -> None:
+    side = find_judging_files([f"{directory}/test_a.py", f"{directory}/api.py"])
+
+    assert side.covers(f"{directory}/test_a.py")
+    assert not side.covers(f"{directory}/api.py")
+
+
 def test_test_modules_are_called_what_the_configuration_says() -> None:
     side = find_judging_files(["checks/check_a.py"], patterns=("check_*.py",))
 
