@@ -156,7 +156,7 @@ async def test_what_fails_again_and_again_is_said_once(capfd: pytest.CaptureFixt
 
 
 async def test_a_bare_cancel_ends_it_at_once_with_clients_connected() -> None:
-    async with serving(Limits()) as server:
+    async with serving(Limits(read_s=600)) as server:
         idle = [await server.open() for _ in range(5)]
         for stream in idle:
             await stream.send_all(b"GET /never HTTP/1.1\r\nHost: x\r\n\r\n")
