@@ -93,7 +93,9 @@ class OnlyTouches(CandidateValidator):
             for change in changes
             if change.mode == LINK and change.status != "D"
         ]
-        return not findings, list_findings(findings) if findings else f"{len(changes)} changed paths, all within {allowed}"
+        if findings:
+            return False, list_findings(findings)
+        return True, f"every changed path ({len(changes)}) is within {allowed}"
 
 
 _WORDS = {"A": "added", "M": "changed", "D": "deleted", "T": "given another type"}

@@ -78,7 +78,7 @@ class TestsKept(CandidateValidator):
         findings = [f"{change.path}: {what}" for change in looked_at for what in await look.at(change)]
         if findings:
             return False, list_findings(findings)
-        return True, f"{len(looked_at)} changed paths: every test is unchanged"
+        return True, f"every test is unchanged; changed paths: {len(looked_at)}"
 
 
 @frozen

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 
 from attrs import frozen
 
-from harnesses.features.agent_text import gist, one_line
+from harnesses.features.agent_text import failure_line, one_line
 from harnesses.features.errors import NotReady, ValidationFailed
 from harnesses.features.feature import Feature, FeatureStatus, Standing
 from harnesses.features.feature_record import FeatureState, RunCounts, RunStatus
@@ -283,7 +283,7 @@ def _last_failure(state: FeatureState, survey: ProgressCounts) -> str:
     """Return the last failure of the first blocked feature, as text; empty if none is recorded."""
     for one in state.standings:
         if one.feature_id in survey.blocked and one.last_failure:
-            return f"; the last failure of {one_line(one.feature_id)}: {gist(one.last_failure, _WHY)}"
+            return f"; the last failure of {one_line(one.feature_id)}: {failure_line(one.last_failure, _WHY)}"
     return ""
 
 

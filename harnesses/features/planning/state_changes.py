@@ -11,7 +11,7 @@ from datetime import datetime
 from attrs import evolve
 
 from harnesses.errors import HarnessMisuse
-from harnesses.features.agent_text import gist, last_part
+from harnesses.features.agent_text import failure_line, gist, last_part
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import FeatureStatus, Standing, TurnResult, Verdict
 from harnesses.features.feature_record import (
@@ -312,4 +312,4 @@ def _move_to_end(ids: tuple[str, ...], id: str) -> tuple[str, ...]:
 
 
 def _because(why: str) -> str:
-    return f": {line}" if (line := gist(why)) else ""
+    return f": {line}" if (line := failure_line(why)) else ""
