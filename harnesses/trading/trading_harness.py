@@ -108,6 +108,8 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         self._now_period_s = period_s or _ASKED_S
         self._patience_s = patience_s
         self._desk = Desk(self, broker or PaperBroker(cash), tuple(feed.symbols), self._limits)
+        if isinstance(broker, PaperBroker | None):  # of others it is known once they are connected
+            check_margin(self._strategy, None if broker is None else broker.rules.margin, self._desk.broker.name)
         self._inbox: list[Command] = []
         self._bars_per_step = bars_per_step
         self._may_pass = False
