@@ -38,7 +38,7 @@ from harnesses.trading.account import (
 from harnesses.trading.account_model import Command, Decision, TradingOutput, TradingState, figures, moment
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import Broker, BrokerUnavailable
-from harnesses.trading.market.feed import Feed, FeedPoller
+from harnesses.trading.market.feed import Feed, FeedPoller, Reach
 from harnesses.trading.market.orders import ONE, Cancel, Order, OrderReport, Replace
 from harnesses.trading.market_turn import Turn, Verb, command_from, obey
 from harnesses.trading.order_desk import TRIES, Desk, has_decided
@@ -106,7 +106,6 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         self._sees_bars = bool(self._strategy.bars or self._strategy.timeframes)
         self._period_s = period_s
         self._now_period_s = period_s or _ASKED_S
-        self._patience_s = patience_s
         self._desk = Desk(self, broker or PaperBroker(cash), tuple(feed.symbols), self._limits)
         if isinstance(broker, PaperBroker | None):  # of others it is known once they are connected
             check_margin(self._strategy, None if broker is None else broker.rules.margin, self._desk.broker.name)
@@ -121,8 +120,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         if not self._poller.is_live:
             # A backtest that is cut off is made again from its last stored step, and comes to the same.
             self.preferred_durability = "group"
-        self._reached = 0.0
-        """When the venue last answered, on Trio's clock."""
+        self._reach = Reach("the venue", patience_s)
 
     figures = staticmethod(figures)
     """Figures for an external governor, in addition to the harness's own limits."""
@@ -152,7 +150,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             self._end(turn)
         if self.is_complete():
             return
-        self._reached = trio.current_time()
+        self._reach.begin()
         self._poller.begin()
         ticks = self.every(self._period_s or _ASKED_S)
         with self._poller.listen():
@@ -160,7 +158,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
                 await self._poller.next_tick(ticks)
                 self._now_period_s = self._poller.period_s = ticks.period_s
                 found = await self._reaching()
-                for line in self._poller.take_lines():
+                for line in (*self._poller.take_lines(), *self._reach.take_lines()):
                     self.log(line)
                 if found is None and self.is_complete():
                     return
@@ -294,11 +292,11 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         try:
             turn = await self._begin()
             made = None if more and turn.market is None and not turn.commands else await self._step(turn)
-        except BrokerUnavailable:
-            if trio.current_time() - self._reached > self._patience_s:
+        except BrokerUnavailable as error:
+            if self._reach.is_lost(error):
                 raise
             return None
-        self._reached = trio.current_time()
+        self._reach.note_answer()
         return None if made is None else (turn, made)
 
     def _end(self, turn: Turn) -> None:

@@ -82,6 +82,47 @@ _ANSWER_S = 15.0
 """Minimum seconds to wait for an answer of the feed, even if the period is shorter."""
 
 
+class Reach:
+    """Whether something outside can be reached, and for how long it could not.
+
+    Args:
+        what: such as "the venue".
+        patience_s: maximum seconds without an answer.
+    """
+
+    def __init__(self, what: str, patience_s: float) -> None:
+        self._what = what
+        self._patience_s = patience_s
+        self._answered_s = 0.0
+        """When it last answered, on Trio's clock."""
+        self._lines: list[str] = []
+        self._is_away = False
+
+    def begin(self) -> None:
+        """Start counting the time without an answer."""
+        self._answered_s = trio.current_time()
+
+    def note_answer(self) -> None:
+        """Note that it answers."""
+        self._answered_s = trio.current_time()
+        if self._is_away:
+            self._is_away = False
+            self._lines.append(f"{self._what} answers again")
+
+    def is_lost(self, error: Exception) -> bool:
+        """Note that it does not answer; return whether that has lasted too long."""
+        passed_s = trio.current_time() - self._answered_s
+        if not self._is_away:
+            self._is_away = True
+            self._lines.append(f"{self._what} does not answer, and is asked again for {self._patience_s:g} s: {error}")
+        return passed_s > self._patience_s
+
+    def take_lines(self) -> Sequence[str]:
+        """Return what is to be logged, each line once."""
+        lines, self._lines = self._lines, []
+        return lines
+
+
 class FeedPoller:
     """Polls a feed for slices.
 
@@ -95,8 +136,7 @@ class FeedPoller:
         """Whether the feed delivers current data; true unless the feed sets `is_live = False`."""
         self._feed = feed
         self.period_s = period_s
-        self._patience_s = patience_s
-        self._heard = 0.0
+        self._reach = Reach("the feed", patience_s)
         self._slice_after: Callable[[datetime | None], MarketSlice | None] | None = None
         self._streamed = feed if isinstance(feed, StreamedFeed) else None
         kind = type(feed)
@@ -138,11 +178,11 @@ class FeedPoller:
 
     def take_lines(self) -> Sequence[str]:
         """Return what is to be logged about the source, each line once."""
-        return () if self._streamed is None else self._streamed.take_lines()
+        return [*self._reach.take_lines(), *(() if self._streamed is None else self._streamed.take_lines())]
 
     def begin(self) -> None:
         """Start counting the time without an answer from the feed."""
-        self._heard = trio.current_time()
+        self._reach.begin()
 
     @property
     def bar_s(self) -> float | None:
@@ -161,11 +201,11 @@ class FeedPoller:
             return self.slice_after(after)
         try:
             market = await self._answer(after)
-        except FeedUnavailable:
-            if trio.current_time() - self._heard > self._patience_s:
+        except FeedUnavailable as error:
+            if self._reach.is_lost(error):
                 raise
             return None
-        self._heard = trio.current_time()
+        self._reach.note_answer()
         return _checked(market, after)
 
     async def _answer(self, after: datetime | None) -> MarketSlice | None:

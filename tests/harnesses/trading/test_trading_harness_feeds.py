@@ -171,6 +171,22 @@ async def test_a_feed_that_is_gone_stops_entries_and_the_harness_goes_on_when_it
     assert slices(harness) == list(range(20))
 
 
+async def test_an_outage_of_feed_or_venue_is_told_once_and_so_is_its_end(autojump_clock, monkeypatch):
+    broker = Away(1500, 1700)
+    harness = TradingHarness(Live(gone=(600, 900)), broker, buying([]), period_s=60.0, patience_s=400.0)
+    told: list[str] = []
+    monkeypatch.setattr(harness, "log", told.append)
+
+    await ran(harness, 2401)
+
+    assert told[1:] == [
+        "the feed does not answer, and is asked again for 400 s: gone",
+        "the feed answers again",
+        "the venue does not answer, and is asked again for 400 s: gone",
+        "the venue answers again",
+    ]
+
+
 @pytest.mark.parametrize("trouble", ["gone", "mute"])
 async def test_an_operator_is_heard_while_the_feed_is_of_no_use(autojump_clock, trouble):
     harness = TradingHarness(Live(**{trouble: (600.0, 9000.0)}), strategy=buying([]), patience_s=8000.0)
