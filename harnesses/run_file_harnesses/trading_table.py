@@ -247,7 +247,7 @@ def _read_broker(
 ) -> object:
     if isinstance(value, PaperBroker):
         return value
-    if isinstance(value, Mapping) and "exchange" in value and "margin" in value:
+    if _has_keys(value, "exchange", "margin"):
         problems.add(
             where,
             "margin: expected none at an exchange, because only its spot accounts are traded on, which lend nothing; leave it "
@@ -266,6 +266,10 @@ def _read_broker(
         "function": FUNCTION,
     }
     return read_kind(kinds, {"paper": True} if value == "paper" else value, where, problems, or_text="'paper'")
+
+
+def _has_keys(value: object, *keys: str) -> bool:
+    return isinstance(value, Mapping) and all(key in value for key in keys)
 
 
 def _read_instruments(value: object, where: str, problems: TableProblems) -> object:

@@ -89,12 +89,13 @@ def trading_table(file: RunFile, name: str | None) -> Table:
         raise UsageError(f"{file.path}: no trading harness {name!r}: expected one of {', '.join(tables)}; correct --harness")
     table = tables[name or next(iter(tables))]
     broker = table.config.arguments.get("broker", "paper")
-    if broker != "paper" and not (isinstance(broker, Mapping) and "paper" in broker):
+    options: Mapping[str, object] = cast(Mapping[str, object], broker) if isinstance(broker, Mapping) else {}
+    if broker != "paper" and "paper" not in options:
         raise UsageError(
             f'{table.where}: broker: expected one on paper for a backtest, got {broker!r:.100}; write broker = "paper", or '
             "broker = { paper = true, … } in a run file of its own"
         )
-    if "account" in table.config.arguments and isinstance(broker, Mapping) and broker.get("margin") is not None:
+    if "account" in table.config.arguments and options.get("margin") is not None:
         raise UsageError(
             f"{table.where}: account: expected a broker without margin, because a sub-book has no loans, got one with it; "
             "leave out account or margin"
