@@ -312,4 +312,5 @@ def _move_to_end(ids: tuple[str, ...], id: str) -> tuple[str, ...]:
 
 
 def _because(why: str) -> str:
-    return f": {line}" if (line := failure_line(why)) else ""
+    lines = dict.fromkeys((gist(why), failure_line(why)))
+    return "".join(f": {line}" for line in lines if line)

@@ -90,13 +90,13 @@ def test_work_that_is_not_validated_leaves_the_feature_pending_and_tells_the_nex
     assert after.progress[-1].summary == "feature a: not validated (try 1): no"
 
 
-def test_progress_tells_the_assertion_that_failed() -> None:
-    why = "`pytest a.py::test_a` with PYTHONHASHSEED=1\n- a.py::test_a: failed\n>   assert f() == 2\nE   assert 1 == 2"
+def test_progress_tells_what_was_run_and_the_assertion_that_failed() -> None:
+    why = "`pytest a.py` with PYTHONHASHSEED=1\n- a.py::test_a: failed\n>   assert f() == 2\nE   assert 1 == 2"
     state = open_run(begun("a"), NOW)
 
     after = finish_turn(state, unlimited(2), "a", result=TurnResult(), verdict=verdict(False, why), now=NOW)
 
-    assert after.progress[-1].summary == "feature a: not validated (try 1): assert 1 == 2"
+    assert after.progress[-1].summary == "feature a: not validated (try 1): `pytest a.py` with PYTHONHASHSEED=1: assert 1 == 2"
 
 
 def test_an_agent_that_fails_has_used_a_try_and_keeps_its_conversation() -> None:
