@@ -91,6 +91,8 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
+    """Have the collector pass over the 700,000 objects that were made so far: to look through them takes 0.5 s each time."""
+    gc.freeze()
     gc.enable()
 
 

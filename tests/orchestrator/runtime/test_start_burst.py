@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 from functools import partial
 from types import SimpleNamespace
 
@@ -15,6 +16,14 @@ from orchestrator.runtime.start_burst import _PORTION, StartBurst
 from tests.orchestrator.scripted import Scripted, Steps
 
 _MANY = 3 * _PORTION
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _thawed() -> Iterator[None]:
+    """Give the collector back what the test run keeps from it, as in a program that does not tune it."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
 
 
 def burst_of(starts: int, begun: list[int], nursery: trio.Nursery) -> StartBurst:
