@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from _pytest.assertion import rewrite
 from hypothesis import HealthCheck, settings
@@ -91,8 +92,12 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Have the collector pass over the 700,000 objects that were made so far: to look through them takes 0.5 s each time."""
-    gc.freeze()
+    """Have the collector pass over the millions of objects that were made so far: where memory is slow, they take it seconds.
+
+    Older versions of Hypothesis ask the collector who refers to an object, and fail if it does not know.
+    """
+    if hypothesis.__version_info__ >= (6, 170):
+        gc.freeze()
     gc.enable()
 
 

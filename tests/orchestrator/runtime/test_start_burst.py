@@ -21,9 +21,11 @@ _MANY = 3 * _PORTION
 @pytest.fixture(scope="module", autouse=True)
 def _thawed() -> Iterator[None]:
     """Give the collector back what the test run keeps from it, as in a program that does not tune it."""
+    frozen = gc.get_freeze_count()
     gc.unfreeze()
     yield
-    gc.freeze()
+    if frozen:
+        gc.freeze()
 
 
 def burst_of(starts: int, begun: list[int], nursery: trio.Nursery) -> StartBurst:

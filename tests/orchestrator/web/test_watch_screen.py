@@ -27,13 +27,13 @@ def test_the_screen_names_what_needs_a_person_and_approves_after_it_was_asked(li
 
     async def use(site: Site) -> None:
         app = WatchApp(site)
-        async with app.run_test(size=(160, 50)) as pilot:
+        async with app.run_test(size=(160, 50)):
 
             async def until(condition: Any) -> None:
                 for _ in range(_TURNS):
                     if condition():
                         return
-                    await pilot.pause(0.1)
+                    await asyncio.sleep(0.1)
                 raise AssertionError("it did not come to that")
 
             await until(lambda: app.query("#needs"))
@@ -43,14 +43,14 @@ def test_the_screen_names_what_needs_a_person_and_approves_after_it_was_asked(li
             assert not {"\x1b", "\u202e"} & {*shown}
 
             needs.move_cursor(row=[key.split()[0] for key in app.shown_needs].index("approval"))
-            await pilot.press("a")
+            app.simulate_key("a")
             await until(lambda: isinstance(app.screen, Question))
-            await pilot.press("n")
+            app.simulate_key("n")
             await until(lambda: not isinstance(app.screen, Question))
             assert step("asking", live) == 0
-            await pilot.press("a")
+            app.simulate_key("a")
             await until(lambda: isinstance(app.screen, Question))
-            await pilot.press("y")
+            app.simulate_key("y")
             await until(lambda: step("asking", live) > 0)
             await until(lambda: "approval" not in {need["kind"] for need in app.shown_needs.values()})
 
@@ -59,11 +59,11 @@ def test_the_screen_names_what_needs_a_person_and_approves_after_it_was_asked(li
             fleet.focus()
             await until(lambda: fleet.row_count == len(TROUBLED) + 1)
             fleet.move_cursor(row=[str(row.value) for row in fleet.rows].index("healthy"))
-            await pilot.press("p")
+            app.simulate_key("p")
             await until(lambda: status("healthy", live) == "paused")
-            await pilot.press("r")
+            app.simulate_key("r")
             await until(lambda: status("healthy", live) == "running")
-            await pilot.press("enter")
+            app.simulate_key("enter")
             await until(lambda: isinstance(app.screen, HarnessScreen))
             await until(lambda: app.screen.query_one("#steps", DataTable).row_count > 3)
 
