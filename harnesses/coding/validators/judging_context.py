@@ -29,7 +29,8 @@ PYTHON_FILES = ("test_*.py", "*_test.py")
 
 _TEST_FILES = ("test_*", "*_test.*", "*.test.*", "*.spec.*", "*_spec.*")
 TEST_DIRECTORIES = frozenset({"test", "tests", "spec", "specs", "__tests__", "e2e"})
-_NAMES_TESTS = re.compile(r"(?<!la)(?<!con)(?<!pro)(?<!at)(?<!fas)(?<!grea)test", re.IGNORECASE)
+_NO_TESTS = re.compile(r"(?<![a-z])(?:at|con|fas|grea|la|pro)test(?![a-z])")
+"""Words that end like a test and are none."""
 _GOLDEN_DIRECTORIES = frozenset({"golden", "goldens", "snapshots", "__snapshots__", "expected", "cassettes"})
 _GOLDEN_FILES = ("golden.*", "golden_*", "*_golden.*", "*.golden", "expected.*", "*_expected.*", "*.expected", "*.snap")
 _LOADED_BY_NAME = (
@@ -103,7 +104,7 @@ def find_judging_files(
         if name == "conftest.py" or any(fnmatchcase(name, pattern) for pattern in (*patterns, *_TEST_FILES)):
             around = PurePosixPath(path).parents
             directories.update(str(one) for one in around if one.name in TEST_DIRECTORIES)
-            if _NAMES_TESTS.search(around[0].name):
+            if "test" in _NO_TESTS.sub("", around[0].name.lower()):
                 # Such as `_tests` and `testing`. Above its tests, `testing` may be a package of the program.
                 directories.add(str(around[0]))
     return JudgingFiles(frozenset(directories), patterns, frozenset(named))

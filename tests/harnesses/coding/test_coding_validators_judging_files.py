@@ -35,7 +35,7 @@ def test_a_directory_is_one_of_tests_only_if_it_was_at_the_base() -> None:
     assert not find_judging_files(["shop.py"]).covers("tests/helpers.py")
 
 
-@pytest.mark.parametrize("directory", ["testing", "pkg/_tests", "unit_tests", "src/pkg/Testsuite"])
+@pytest.mark.parametrize("directory", ["testing", "pkg/_tests", "unit_tests", "src/pkg/Testsuite", "formulatests", "chattest"])
 def test_a_directory_that_is_named_after_tests_and_holds_some_is_one_of_them(directory: str) -> None:
     side = find_judging_files([f"{directory}/test_a.py", f"{directory}/helpers.py", "pkg/testing/tests/test_b.py"])
 
@@ -45,7 +45,7 @@ def test_a_directory_that_is_named_after_tests_and_holds_some_is_one_of_them(dir
     assert not side.covers("pkg/testing/assertions.py")
 
 
-@pytest.mark.parametrize("directory", ["latest", "contest", "src/Fastest"])
+@pytest.mark.parametrize("directory", ["latest", "contest", "api_latest", "src/Fastest"])
 def test_a_directory_whose_name_only_contains_the_letters_is_the_programs(directory: str) -> None:
     side = find_judging_files([f"{directory}/test_a.py", f"{directory}/api.py"])
 
