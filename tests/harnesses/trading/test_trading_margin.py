@@ -38,6 +38,7 @@ from harnesses.trading import (
     cross_strategy,
 )
 from harnesses.trading.market.buying_power import power
+from harnesses.trading.market.orders import PlacedOrder, Source, exit_of
 from harnesses.trading.report.report_figures import account_of
 
 BUY, SELL = Side.BUY, Side.SELL
@@ -316,3 +317,15 @@ def test_a_strategy_sees_its_short_position_and_what_it_may_still_open() -> None
     trio.run(harness.run)
 
     assert seen == [(0, 0, 2000, 3), (-5, 5, 2 * 980 - 520, 5)]
+
+
+@pytest.mark.parametrize(
+    "prices", [{"stop_loss": Dec(90)}, {"take_profit": Dec(110)}, {"stop_loss": Dec(90), "take_profit": Dec(110)}]
+)
+def test_an_exit_only_closes_whatever_its_prices_and_its_entry_does_not(prices: dict[str, Dec]) -> None:
+    entry = PlacedOrder("1", Order("A", BUY, Dec(1), **prices), Source.STRATEGY, datetime(2000, 3, 1, tzinfo=UTC), "1-exit")
+    exit = exit_of(entry)
+
+    assert exit is not None
+    assert exit.only_closes
+    assert not entry.only_closes
