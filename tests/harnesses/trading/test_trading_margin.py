@@ -38,7 +38,7 @@ from harnesses.trading import (
     cross_strategy,
 )
 from harnesses.trading.market.buying_power import power
-from harnesses.trading.market.orders import PlacedOrder, Source, exit_of
+from harnesses.trading.market.orders import PlacedOrder, exit_of
 from harnesses.trading.report.report_figures import account_of
 
 BUY, SELL = Side.BUY, Side.SELL
@@ -319,11 +319,10 @@ def test_a_strategy_sees_its_short_position_and_what_it_may_still_open() -> None
     assert seen == [(0, 0, 2000, 3), (-5, 5, 2 * 980 - 520, 5)]
 
 
-@pytest.mark.parametrize(
-    "prices", [{"stop_loss": Dec(90)}, {"take_profit": Dec(110)}, {"stop_loss": Dec(90), "take_profit": Dec(110)}]
-)
-def test_an_exit_only_closes_whatever_its_prices_and_its_entry_does_not(prices: dict[str, Dec]) -> None:
-    entry = PlacedOrder("1", Order("A", BUY, Dec(1), **prices), Source.STRATEGY, datetime(2000, 3, 1, tzinfo=UTC), "1-exit")
+@pytest.mark.parametrize(("loss", "profit"), [("90", None), (None, "110"), ("90", "110")])
+def test_an_exit_only_closes_whatever_its_prices_and_its_entry_does_not(loss: str | None, profit: str | None) -> None:
+    prices = {"stop_loss": loss and Dec(loss), "take_profit": profit and Dec(profit)}
+    entry = PlacedOrder("1", order(BUY, "1", **prices), Source.STRATEGY, datetime(2000, 3, 1, tzinfo=UTC), "1-exit")
     exit = exit_of(entry)
 
     assert exit is not None
